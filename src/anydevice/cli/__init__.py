@@ -1,0 +1,43 @@
+"""The command line: one file per verb, loaded when it is called."""
+
+from __future__ import annotations
+
+import importlib
+
+import click
+
+from anydevice import __version__
+
+# verb -> what the overview says of it; the command is `anydevice.cli.<verb>.command`
+VERBS = {
+    "scan": "Find what ties code to one device.",
+    "fix": "Rewrite it so that it runs on any device.",
+    "rules": "List the rules, or explain one.",
+    "demo": "Scan, fix and train a small legacy project.",
+}
+
+
+class _Verbs(click.Group):
+    """Loads a verb's module only when the verb is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in VERBS:
+            return None
+        command: click.Command = importlib.import_module(f"anydevice.cli.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(VERBS.items()))
+
+
+@click.command(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, "-V", "--version", message="anydevice %(version)s")
+def command() -> None:
+    """Make PyTorch code run on any device.
+
+    Exit status: 0 nothing (left) to do, 1 findings (left), 2 something asked for could not be done.
+    """

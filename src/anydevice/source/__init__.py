@@ -1,0 +1,1 @@
+"""Reading and editing source text; knows nothing of CUDA."""
