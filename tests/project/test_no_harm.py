@@ -102,7 +102,9 @@ def test_fix_does_no_harm(source: str, unsafe: bool, tmp_path: Path) -> None:
 
 
 ANCHORS = re.compile(
-    "|".join(rf"\b{re.escape(word)}\b" for rule in python_rules(all_rules()) for word in rule.anchors + rule.text_anchors)
+    "|".join(
+        rf"\b{re.escape(word)}\b" for rule in python_rules(all_rules()) for word in rule.anchors + rule.text_anchors
+    )
 )
 
 

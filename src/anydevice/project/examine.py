@@ -40,7 +40,7 @@ class Circumstances:
 
 @dataclass(frozen=True)
 class Examined:
-    """What came of one file: findings, or the reason why it was not read."""
+    """What came of one file: findings, and the reason why it was not read, or not by every rule."""
 
     path: Path
     findings: tuple[Finding, ...] = ()
@@ -54,24 +54,25 @@ def _rules(chosen: tuple[str, ...], ignored: tuple[str, ...]) -> tuple[Rule, ...
     return select(chosen, ignored)
 
 
-def examine(document: Document, circumstances: Circumstances) -> Suppressed:
-    """The findings of one document."""
-    found = analyse(document, circumstances.rules, circumstances.target, circumstances.facts)
+def examine(document: Document, circumstances: Circumstances, failures: list[str] | None = None) -> Suppressed:
+    """The findings of one document; for `failures` see `analyse`."""
+    found = analyse(document, circumstances.rules, circumstances.target, circumstances.facts, failures)
     return suppress(document, found)
 
 
 def examine_file(path: Path, name: str, circumstances: Circumstances) -> Examined:
     """Read and examine one file; a file that cannot be read becomes an error or, when it is only large, a notice."""
+    failures: list[str] = []
     try:
         document = read(path, name)
-        kept = examine(document, circumstances)
+        kept = examine(document, circumstances, failures)
     except TooLargeError as error:
         return Examined(path, notices=(str(error),))
     except UnreadableError as error:
         return Examined(path, error=str(error))
     except RecursionError:
         return Examined(path, error=f"cannot examine '{name}': nested too deeply")
-    return Examined(path, kept.findings, kept.silenced, kept.notices)
+    return Examined(path, kept.findings, kept.silenced, kept.notices, "\n".join(failures) or None)
 
 
 def examine_files(files: list[tuple[Path, str]], circumstances: Circumstances) -> list[Examined]:

@@ -110,7 +110,7 @@ class Tree:
             result.silenced += item.silenced
             result.notices += item.notices
             if item.error is not None:
-                result.errors.append(item.error)
+                result.errors += item.error.splitlines()
             elif cache is not None and not item.silenced and not item.notices:
                 cache.put(self._key(found), item.findings)
         if cache is not None:
@@ -162,7 +162,7 @@ class Tree:
             document = read(found.path, found.name)
 
             def ask(current: Document) -> Sequence[Finding]:
-                findings = examine(current, self.circumstances).findings
+                findings = examine(current, self.circumstances, []).findings  # failures were told by the scan
                 if added is None:
                     return findings
                 return only_on_added_lines(document, current, findings, added.get(found.path.resolve(), set()))

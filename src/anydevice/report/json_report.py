@@ -51,7 +51,13 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "fixable": finding.fixable,
         "source": finding.source,
         "edits": [
-            {"cell": edit.span.cell, **_place(edit.span), "start": edit.span.start, "end": edit.span.end, "text": edit.text}
+            {
+                "cell": edit.span.cell,
+                **_place(edit.span),
+                "start": edit.span.start,
+                "end": edit.span.end,
+                "text": edit.text,
+            }
             for edit in finding.edits
         ],
     }

@@ -28,7 +28,9 @@ def write(report: Report, stream: TextIO) -> None:
 
 def as_object(report: Report) -> dict[str, Any]:
     """`report` as a SARIF log in plain lists and dicts."""
-    rules = [_rule(rule.code, rule.name, rule.summary, inspect.cleandoc(type(rule).__doc__ or "")) for rule in all_rules()]
+    rules = [
+        _rule(rule.code, rule.name, rule.summary, inspect.cleandoc(type(rule).__doc__ or "")) for rule in all_rules()
+    ]
     known = {rule["id"]: index for index, rule in enumerate(rules)}
     for finding in report.findings:  # a finding that no rule of the catalogue made
         if finding.code not in known:

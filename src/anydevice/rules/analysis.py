@@ -23,12 +23,7 @@ from anydevice.source.document import Document, PythonDocument
 from anydevice.source.module import Module
 from anydevice.source.notebook import NotebookDocument
 from anydevice.source.syntax import is_docstring
-
-_WORD_BYTES = b"_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-# The empty slice before the first and after the last byte of a file is no part of a word.
-_WORD = frozenset(bytes([byte]) for byte in _WORD_BYTES)
-# Every byte that is no part of a word becomes a blank: splitting is then the fastest way to the words of a file.
-_SEPARATED = bytes(byte if byte in _WORD_BYTES else 0x20 for byte in range(256))
+from anydevice.source.words import all_words, is_word, words
 
 # What cannot hold code: comments and triple-quoted strings. They are skipped before anything is parsed.
 _PROSE = re.compile(
@@ -77,16 +72,26 @@ def _rules_with_words(
     """Each rule with those of its anchors that are single words, and those that are not (`flash-attn`)."""
     found = []
     for rule in rules:
-        words = frozenset(word.encode() for word in (*rule.anchors, *rule.text_anchors))
-        single = frozenset(word for word in words if not word.translate(None, _WORD_BYTES))
-        found.append((rule, single, words - single))
+        anchors = frozenset(word.encode() for word in (*rule.anchors, *rule.text_anchors))
+        single = frozenset(word for word in anchors if is_word(word))
+        found.append((rule, single, anchors - single))
     return tuple(found)
 
 
-def analyse(document: Document, rules: tuple[Rule, ...], target: Target, facts: Facts) -> list[Finding]:
-    """The findings of one document, in source order."""
+def analyse(
+    document: Document,
+    rules: tuple[Rule, ...],
+    target: Target,
+    facts: Facts,
+    failures: list[str] | None = None,
+) -> list[Finding]:
+    """The findings of one document, in source order.
+
+    A rule that fails is a bug of ours. With `failures` it is noted there, one line each, and the others go on; without,
+    its exception is raised.
+    """
     if isinstance(document, PythonDocument | NotebookDocument):
-        findings = list(_analyse_python(document, python_rules(rules), target, facts))
+        findings = list(_analyse_python(document, python_rules(rules), target, facts, failures))
         if isinstance(document, NotebookDocument):
             for kind in ("shell", "written"):
                 findings += _analyse_commands(NotebookCommands(document, kind), rules)
@@ -124,34 +129,46 @@ def _analyse_commands(commands: NotebookCommands, rules: tuple[Rule, ...]) -> It
 
 
 def _analyse_python(
-    document: Document, rules: tuple[PythonRule, ...], target: Target, facts: Facts
+    document: Document, rules: tuple[PythonRule, ...], target: Target, facts: Facts, failures: list[str] | None
 ) -> Iterator[Finding]:
     data, index = document.data, index_of(rules)
-    active, words = _active(data, rules, index)
-    hits = sorted(_outside_prose(data, [hit for word in words for hit in _occurrences(data, word)]))
+    active, asked = _active(data, rules, index)
+    hits = sorted(_outside_prose(data, [hit for word in asked for hit in words(data, word)]))
     if not hits:
         return
     context = Context(Module(document), target, facts)
     seen: set[tuple[str, int, int]] = set()
-    for site, asked in _sites(context, index, hits):
-        for rule in asked:
+    for site, rules_there in _sites(context, index, hits):
+        for rule in rules_there:
             if rule not in active:
                 continue
-            for finding in rule.check(site):
+            for finding in _checked(rule, site, failures):
                 key = (finding.code, finding.span.start, finding.span.end)
                 if key not in seen:
                     seen.add(key)
                     yield finding
 
 
+def _checked(rule: PythonRule, site: Site, failures: list[str] | None) -> Iterator[Finding]:
+    try:
+        yield from rule.check(site)
+    except Exception as error:
+        if failures is None:
+            raise
+        line = site.module.span(site.leaf).line
+        failures.append(
+            f"rule {rule.code} failed at {site.context.path}:{line} ({type(error).__name__}: {error}); please report this"
+        )
+
+
 def _active(data: bytes, rules: tuple[PythonRule, ...], index: Index) -> tuple[set[PythonRule], set[bytes]]:
     """The rules that may have something to say about a file, and those of their anchors that it has."""
-    words_of_file = set(data.translate(_SEPARATED).split())
+    words_of_file = all_words(data)
     answers: dict[str, bool] = {}
     active: set[PythonRule] = set()
     asked: set[bytes] = set()
-    for rule, words, compounds in _rules_with_words(rules):
-        present = words & words_of_file
+    for rule, single, compounds in _rules_with_words(rules):
+        present = single & words_of_file
         present |= {word for word in compounds if word in data}
         if not present:
             continue
@@ -164,16 +181,6 @@ def _active(data: bytes, rules: tuple[PythonRule, ...], index: Index) -> tuple[s
             active.add(rule)
             asked |= present
     return active, asked
-
-
-def _occurrences(data: bytes, word: bytes) -> Iterator[tuple[int, int]]:
-    """Where `word` stands as a whole word."""
-    start, length = data.find(word), len(word)
-    while start >= 0:
-        end = start + length
-        if data[start - 1 : start] not in _WORD and data[end : end + 1] not in _WORD:
-            yield start, end
-        start = data.find(word, end)
 
 
 def _outside_prose(data: bytes, hits: list[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -53,8 +53,11 @@ def _attributes(where: Residence, class_: Node) -> Iterator[Attribute]:
         target = leaf.parent if leaf is not None else None
         assignment = target.parent if target is not None else None
         if (
-            target is None or assignment is None or assignment.type != "assignment"
-            or not same(field(assignment, "left"), target) or not same(module.class_(target), class_)
+            target is None
+            or assignment is None
+            or assignment.type != "assignment"
+            or not same(field(assignment, "left"), target)
+            or not same(module.class_(target), class_)
         ):
             continue
         value, statement = field(assignment, "right"), assignment.parent
@@ -68,7 +71,8 @@ def _attributes(where: Residence, class_: Node) -> Iterator[Attribute]:
 def used_later(where: Residence, attribute: Attribute) -> list[Node]:
     """The uses of an attribute in the methods that run once the module has been moved."""
     return [
-        use for use in where.attribute_uses(attribute.class_, attribute.name)
+        use
+        for use in where.attribute_uses(attribute.class_, attribute.name)
         if where.runs_after_move(where.module.function(use))
     ]
 

@@ -13,7 +13,7 @@ from anydevice.rules.literal import device_literal
 from anydevice.rules.placement import Expression
 from anydevice.rules.site import Context
 from anydevice.source.calls import Argument, Call
-from anydevice.source.syntax import ancestors, field, same, statement, strip_parens, text
+from anydevice.source.syntax import ancestors, field, first_named, same, statement, strip_parens, text
 
 # Where a conditional expression needs no parentheses of its own.
 _FREE = frozenset(
@@ -163,7 +163,7 @@ def is_statement(context: Context, call: Call) -> bool:
     return (
         owner.type == "expression_statement"
         and owner.named_child_count == 1
-        and same(owner.named_child(0), call.node)
+        and same(first_named(owner), call.node)
         and module.starts_line(owner)
         and not rest.startswith(b";")
     )
@@ -172,7 +172,7 @@ def is_statement(context: Context, call: Call) -> bool:
 def guarded_statement(context: Context, node: Node) -> list[Edit] | None:
     """The edits that put the statement around `node` behind a question for CUDA; None where it is no plain one."""
     module, owner = context.module, statement(node)
-    inner = owner.named_child(0) if owner.type == "expression_statement" and owner.named_child_count == 1 else None
+    inner = first_named(owner) if owner.type == "expression_statement" and owner.named_child_count == 1 else None
     if inner is None or inner.type != "call" or not is_statement(context, Call(inner)):
         return None
     if Call(inner).method not in STREAM_METHODS and not _is_cudas(context, inner):
@@ -212,7 +212,7 @@ def statement_run(context: Context, call: Call, condition: str) -> list[tuple[Ca
 
 
 def _member(context: Context, sibling: Node, condition: str) -> tuple[Call, Written] | None:
-    inner = sibling.named_child(0) if sibling.type == "expression_statement" else None
+    inner = first_named(sibling) if sibling.type == "expression_statement" else None
     if inner is None or inner.type != "call" or not is_statement(context, Call(inner)):
         return None
     form = _form(context, Call(inner))

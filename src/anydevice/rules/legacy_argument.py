@@ -13,7 +13,7 @@ from tree_sitter import Node
 from anydevice.source.calls import Call
 from anydevice.source.module import Module
 from anydevice.source.names import Binding
-from anydevice.source.syntax import field, same, text
+from anydevice.source.syntax import field, first_named, same, text
 
 
 class Kind(Enum):
@@ -127,7 +127,7 @@ def kind(module: Module, node: Node, depth: int = 0) -> Kind:
     if node.type in ("list", "list_comprehension", "tuple"):
         return Kind.DATA
     if node.type in ("parenthesized_expression", "unary_operator"):
-        inner = node.named_child(0)
+        inner = first_named(node)
         return kind(module, inner, depth + 1) if inner is not None else Kind.UNKNOWN
     if node.type == "conditional_expression":
         parts = [c for c in node.named_children if c.type != "comment"]

@@ -9,7 +9,7 @@ from tree_sitter import Node
 
 from anydevice.source.calls import Call
 from anydevice.source.module import Module
-from anydevice.source.syntax import ancestors, field, same, string_value, strip_parens, text
+from anydevice.source.syntax import ancestors, field, first_named, same, string_value, strip_parens, text
 
 _PLAIN = re.compile(r"cuda(?::(\d+))?\Z")
 
@@ -97,7 +97,7 @@ def _operator(operator: Node, plain: str) -> tuple[Node, str] | None:
     right = strip_parens(right)
     if sign.type == "%" and plain in ("cuda:%d", "cuda:%s", "cuda:%i"):
         if right.type == "tuple":
-            if right.named_child_count != 1 or (only := right.named_child(0)) is None:
+            if right.named_child_count != 1 or (only := first_named(right)) is None:
                 return None
             right = only
         return operator, text(right)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from tree_sitter import Node
 
-from anydevice.rules.residence import FACTORIES, LEGACY, Env, Home, Residence
+from anydevice.rules.residence import Env, Home, Residence
+from anydevice.rules.tensor_words import FACTORIES, LEGACY, listed
 from anydevice.source.calls import Call
 from anydevice.source.names import Binding
 from anydevice.source.syntax import FUNCTIONS, enclosing, field, same, statement, text
@@ -14,16 +16,21 @@ from anydevice.source.syntax import FUNCTIONS, enclosing, field, same, statement
 _DEPTH = 40
 # Tensor methods that want their tensor arguments beside the receiver. All others are not judged: copy_, expand_as,
 # view_as, to and the like take a tensor from anywhere.
-_STRICT = frozenset(
-    ["add", "add_", "sub", "sub_", "mul", "mul_", "div", "div_", "matmul", "mm", "bmm", "mv", "dot", "pow", "fmod", "remainder", "atan2", "lerp", "lerp_", "addmm", "addmm_", "baddbmm", "masked_fill", "masked_fill_", "masked_scatter", "masked_scatter_", "masked_select", "where", "gather", "scatter", "scatter_", "scatter_add", "scatter_add_", "index_select", "index_add", "index_add_", "index_copy", "index_copy_", "index_fill", "take", "take_along_dim", "eq", "ne", "lt", "le", "gt", "ge", "maximum", "minimum", "max", "min", "logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or", "cross", "equal", "allclose", "isclose", "addcmul", "addcmul_", "addcdiv", "addcdiv_", "backward", "outer", "ger", "inner"]
+_STRICT = listed(
+    "add add_ sub sub_ mul mul_ div div_ matmul mm bmm mv dot pow fmod remainder atan2 lerp lerp_ addmm"
+    " addmm_ baddbmm masked_fill masked_fill_ masked_scatter masked_scatter_ masked_select where gather"
+    " scatter scatter_ scatter_add scatter_add_ index_select index_add index_add_ index_copy index_copy_"
+    " index_fill take take_along_dim eq ne lt le gt ge maximum minimum max min logical_and logical_or"
+    " logical_xor bitwise_and bitwise_or cross equal allclose isclose addcmul addcmul_ addcdiv addcdiv_"
+    " backward outer ger inner"
 )
 _LOOKUPS = frozenset({"gather", "index_select", "take", "take_along_dim", "embedding"})
-_HOST = frozenset(["item", "tolist", "numpy", "size", "dim", "numel", "nelement", "get_device", "stride", "data_ptr"])
-_KEPT_ATTRIBUTES = frozenset(["data", "T", "mT", "H", "real", "imag"])
+_HOST = frozenset({"item", "tolist", "numpy", "size", "dim", "numel", "nelement", "get_device", "stride", "data_ptr"})
+_KEPT_ATTRIBUTES = frozenset({"data", "T", "mT", "H", "real", "imag"})
 _PLACED = (Home.DEVICE, Home.PLACED, Home.MOVED_MODULE)
-_LOOSE_OPERATIONS = frozenset(
-    ["broadcast_tensors", "meshgrid", "atleast_1d", "atleast_2d", "tensor_split", "split", "chunk", "unbind", "save", "numel", "is_tensor", "split_with_sizes"]
-)
+# Operations that look at one tensor only, or take each as it comes.
+_PASSED_THROUGH = listed("broadcast_tensors meshgrid atleast_1d atleast_2d atleast_3d split chunk unbind split_with_sizes")
+_NOT_FOLLOWED = frozenset({"tensor_split", "save", "numel", "is_tensor"})
 
 
 @dataclass(frozen=True)
@@ -56,7 +63,15 @@ class Trail:
         self._seen.add(node.id)
         parent = node.parent
         kind = parent.type
-        if kind in ("parenthesized_expression", "unary_operator", "list_splat", "list", "tuple", "set", "list_comprehension"):
+        if kind in (
+            "parenthesized_expression",
+            "unary_operator",
+            "list_splat",
+            "list",
+            "tuple",
+            "set",
+            "list_comprehension",
+        ):
             return self.meeting(parent, calls, back)
         if kind == "attribute" and same(field(parent, "object"), node):
             return self._attribute(node, parent, calls, back)
@@ -70,11 +85,19 @@ class Trail:
                 return None
             other = parts[2] if same(parts[0], node) else parts[0]
             return None if self._of(other) in _PLACED else self.meeting(parent, calls, back)
+        if kind == "dictionary_splat":
+            return self.meeting(parent, calls, back)
+        if kind == "for_statement" and same(field(parent, "right"), node):
+            return self._looped(parent, calls, back)
         if kind == "keyword_argument" and parent.parent is not None and parent.parent.parent is not None:
             return self._argument(node, Call(parent.parent.parent), calls, back)
         if kind == "argument_list" and parent.parent is not None and parent.parent.type == "call":
             return self._argument(node, Call(parent.parent), calls, back)
-        if kind == "expression_list" and parent.parent is not None and parent.parent.type in ("return_statement", "assignment"):
+        if (
+            kind == "expression_list"
+            and parent.parent is not None
+            and parent.parent.type in ("return_statement", "assignment")
+        ):
             return self._listed(node, parent, calls, back)
         if kind == "assignment" and same(field(parent, "right"), node):
             return self._assigned(field(parent, "left"), calls, back)
@@ -86,7 +109,9 @@ class Trail:
 
     # -- one step ----------------------------------------------------------------------------------------------
 
-    def _attribute(self, node: Node, attribute: Node, calls: tuple[Node, ...], back: tuple[Node, ...]) -> Meeting | None:
+    def _attribute(
+        self, node: Node, attribute: Node, calls: tuple[Node, ...], back: tuple[Node, ...]
+    ) -> Meeting | None:
         outer = attribute.parent
         name = text(field(attribute, "attribute") or attribute)
         if outer is None or outer.type != "call" or not same(field(outer, "function"), attribute):
@@ -100,7 +125,9 @@ class Trail:
                     return Meeting(outer, argument.value, "index" if name in _LOOKUPS else "operation", calls)
         return self.meeting(outer, calls, back)
 
-    def _subscript(self, node: Node, subscript: Node, calls: tuple[Node, ...], back: tuple[Node, ...]) -> Meeting | None:
+    def _subscript(
+        self, node: Node, subscript: Node, calls: tuple[Node, ...], back: tuple[Node, ...]
+    ) -> Meeting | None:
         if not same(field(subscript, "value"), node):
             return None  # a CPU tensor may index a tensor of any device
         for index in subscript.children_by_field_name("subscript"):
@@ -118,7 +145,9 @@ class Trail:
         )
 
     def _operator(self, node: Node, operator: Node, calls: tuple[Node, ...], back: tuple[Node, ...]) -> Meeting | None:
-        if operator.type == "comparison_operator" and any(c.type in ("in", "is", "not in", "is not") for c in operator.children):
+        if operator.type == "comparison_operator" and any(
+            c.type in ("in", "is", "not in", "is not") for c in operator.children
+        ):
             return None
         for other in operator.named_children:
             if not same(other, node) and self._moved(other):
@@ -131,6 +160,9 @@ class Trail:
         name = self.module.qualname(call.function) or ""
         if name.startswith(("torch", "einops.")):
             return self._library_argument(node, call, name, calls, back)
+        holder = call.node.parent
+        if text(call.function) in ("enumerate", "zip", "tqdm") and holder is not None and holder.type == "for_statement":
+            return self._looped(holder, calls, back)
         function = self.residence.function_of(call)
         if function is not None:
             return self._entered(node, call, function, calls, back)
@@ -144,7 +176,11 @@ class Trail:
             return Meeting(call.node, call.function, "module", calls)
         if callee is Home.STATELESS:
             partner = next((other for other in others if self._moved(other)), None)
-            return Meeting(call.node, partner, "operation", calls) if partner is not None else self.meeting(call.node, calls, back)
+            return (
+                Meeting(call.node, partner, "operation", calls)
+                if partner is not None
+                else self.meeting(call.node, calls, back)
+            )
         if call.receiver is None or call.method not in _STRICT:
             return None
         receiver = self._of(call.receiver)
@@ -158,9 +194,13 @@ class Trail:
         last = name.rsplit(".", 1)[-1]
         if name == "torch.autograd.Variable":
             return self.meeting(call.node, calls, back)
-        if last in FACTORIES or last in LEGACY or last[:1].isupper() or last in _LOOSE_OPERATIONS:
+        if last in FACTORIES or last in LEGACY or last[:1].isupper() or last in _NOT_FOLLOWED:
             return None
-        if name.startswith(("torch.nn.utils.", "torch.nn.init.", "torch.utils.", "torch.distributed.", "torch.cuda.", "torch.jit.")):
+        if last in _PASSED_THROUGH:
+            return self.meeting(call.node, calls, back)
+        if name.startswith(
+            ("torch.nn.utils.", "torch.nn.init.", "torch.utils.", "torch.distributed.", "torch.cuda.", "torch.jit.")
+        ):
             return None
         if self._of(call.node) is None and not name.startswith("torch.autograd."):
             return None
@@ -186,6 +226,20 @@ class Trail:
         index = [child.id for child in listed.named_children].index(node.id)
         return self._assigned(left.named_child(index), calls, back) if index < left.named_child_count else None
 
+    def _looped(self, loop: Node, calls: tuple[Node, ...], back: tuple[Node, ...]) -> Meeting | None:
+        """What a loop takes out of the value: each element lives where the whole does."""
+        target = field(loop, "left")
+        if target is None:
+            return None
+        for word in dict.fromkeys(re.findall(r"[A-Za-z_]\w*", text(target))):
+            for binding in self.module.names.bindings(word):
+                inside = target.start_byte <= binding.node.start_byte < target.end_byte
+                if inside and self.residence.of_binding(binding, self._env) is Home.CPU:
+                    found = self.uses_of(binding, calls, back)
+                    if found is not None:
+                        return found
+        return None
+
     def _assigned(self, target: Node | None, calls: tuple[Node, ...], back: tuple[Node, ...]) -> Meeting | None:
         if target is None:
             return None
@@ -207,7 +261,8 @@ class Trail:
             if not any(b.node.id == binding.node.id for b in reaching):
                 continue
             if any(
-                b.kind != "parameter" and b.node.id != binding.node.id
+                b.kind != "parameter"
+                and b.node.id != binding.node.id
                 and self.residence.of_binding(b, self._env) in _PLACED
                 for b in reaching
             ):
@@ -272,7 +327,8 @@ class Trail:
             if binding is not None:
                 before = self._env
                 arguments = {
-                    (function.id, parameter): self._of(a.value) for parameter, a in self.residence.matched(function, call)
+                    (function.id, parameter): self._of(a.value)
+                    for parameter, a in self.residence.matched(function, call)
                 }
                 self._env = {**before, **arguments, (function.id, name): Home.CPU}
                 try:
@@ -309,7 +365,9 @@ def anchor(residence: Residence, factory: Node, partner: Node) -> str | None:
             made = statement(binding.node)
             holder = made if made.type == "for_statement" else made.parent
             if binding.kind == "parameter" or (
-                binding.node.start_byte < factory.start_byte and holder is not None and holder.id in around
+                binding.node.start_byte < factory.start_byte
+                and holder is not None
+                and holder.id in around
                 and made.id not in around
             ):
                 return partner_text
@@ -317,7 +375,9 @@ def anchor(residence: Residence, factory: Node, partner: Node) -> str | None:
     if function is None:
         return None
     for name in residence.parameters(function):
-        binding = next((b for b in module.names.bindings(name) if b.kind == "parameter" and same(b.scope, function)), None)
+        binding = next(
+            (b for b in module.names.bindings(name) if b.kind == "parameter" and same(b.scope, function)), None
+        )
         if binding is not None and binding.value is None and residence.of_binding(binding) is Home.DEVICE:
             return name
     return None

@@ -14,7 +14,7 @@ from anydevice.rules.facts import Facts
 from anydevice.rules.target import Target
 from anydevice.source.module import Module
 from anydevice.source.names import Binding
-from anydevice.source.syntax import ancestors, field, statement, string_value, text
+from anydevice.source.syntax import ancestors, field, first_named, statement, string_value, text
 
 _IMPORTS = frozenset({"import_statement", "import_from_statement", "future_import_statement"})
 _NAMES = ("device", "DEVICE", "accelerator_device", "_device")
@@ -385,7 +385,7 @@ class Placement:
             is_doc = (
                 child.type == "expression_statement"
                 and child.named_child_count == 1
-                and ((c := child.named_child(0)) is not None and c.type == "string")
+                and ((c := first_named(child)) is not None and c.type == "string")
             )
             if (child.type == "comment" and child.start_point[0] < 2) or is_doc:
                 end = self.module.line_end(child.end_byte - 1)
@@ -398,7 +398,7 @@ def _is_setup(node: Node) -> bool:
     """A statement that people put between imports: docstrings, sys.path, os.environ, warnings, matplotlib.use."""
     if node.type != "expression_statement" or node.named_child_count != 1:
         return False
-    inner = node.named_child(0)
+    inner = first_named(node)
     if inner is None:
         return False
     if inner.type in ("string", "call"):

@@ -15,7 +15,7 @@ from anydevice.rules.rule import Rule
 from anydevice.rules.target import Target
 from anydevice.source.calls import Argument, Call
 from anydevice.source.module import Module
-from anydevice.source.syntax import ancestors, field, same, statement, string_value, strip_parens, text
+from anydevice.source.syntax import ancestors, field, first_named, same, statement, string_value, strip_parens, text
 
 _SCRIPT = re.compile(r"@(?:\w+\.)*(?:jit\.)?(?:script|script_method)\b")
 
@@ -88,7 +88,7 @@ class Context:
         owner = statement(call)
         alone = (
             owner.type == "expression_statement"
-            and same(owner.named_child(0), call)
+            and same(first_named(owner), call)
             and owner.named_child_count == 1
             and module.starts_line(owner)
             and not module.data[owner.end_byte : module.line_end(owner.end_byte)].lstrip(b" \t").startswith(b";")
@@ -143,9 +143,9 @@ class Site:
     def qualname(self) -> str | None:
         """What the reference stands for, aliases resolved; None for the name of a definition or of an argument."""
         parent = self.reference.parent
-        if parent is not None and parent.type in ("function_definition", "class_definition", "keyword_argument"):
-            if same(field(parent, "name"), self.reference):
-                return None
+        named = parent is not None and parent.type in ("function_definition", "class_definition", "keyword_argument")
+        if named and parent is not None and same(field(parent, "name"), self.reference):
+            return None
         return self.module.qualname(self.reference)
 
     @cached_property

@@ -10,7 +10,7 @@ from anydevice.rules.typed import Role, attribute_mentions, mentions, use
 from anydevice.source.calls import Call
 from anydevice.source.module import Module
 from anydevice.source.syntax import field as child
-from anydevice.source.syntax import same, text
+from anydevice.source.syntax import first_named, same, text
 
 _DEPTH = 3  # names of names, and functions that a type is handed to
 
@@ -108,6 +108,6 @@ def _parameter_name(parameter: Node) -> Node | None:
     if parameter.type in ("default_parameter", "typed_default_parameter"):
         return child(parameter, "name")
     if parameter.type == "typed_parameter":
-        first = parameter.named_child(0)
+        first = first_named(parameter)
         return first if first is not None and first.type == "identifier" else None
     return None

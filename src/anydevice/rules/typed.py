@@ -14,7 +14,7 @@ from anydevice.rules.placement import Expression
 from anydevice.rules.site import Context, Site
 from anydevice.source.calls import Call
 from anydevice.source.module import Module
-from anydevice.source.syntax import ancestors, field, same, string_value, strip_parens, text
+from anydevice.source.syntax import ancestors, field, first_named, same, string_value, strip_parens, text
 
 # Kind of legacy type -> dtype (https://docs.pytorch.org/docs/stable/tensors.html, "Data types").
 DTYPES = {
@@ -154,7 +154,7 @@ def _condition(conditional: Node) -> Node | None:
 
 def choice(value: Node) -> tuple[list[Node], Node | None]:
     """(what is chosen from, the condition) of a conditional expression; other expressions are their only choice."""
-    while value.type == "parenthesized_expression" and (inner := value.named_child(0)) is not None:
+    while value.type == "parenthesized_expression" and (inner := first_named(value)) is not None:
         value = inner
     condition = _condition(value) if value.type == "conditional_expression" else None
     if condition is None:

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from tree_sitter import Node
 
-from anydevice.source.syntax import field, text
+from anydevice.source.syntax import field, first_named, text
 
 
 @dataclass(frozen=True)
@@ -114,5 +114,5 @@ def _argument(node: Node) -> Argument:
         if name is not None and value is not None:
             return Argument(node, value, name=text(name))
     if node.type in ("list_splat", "dictionary_splat"):
-        return Argument(node, node.named_child(0) or node, starred=True)
+        return Argument(node, first_named(node) or node, starred=True)
     return Argument(node, node)

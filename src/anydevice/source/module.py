@@ -35,7 +35,7 @@ class Module:
         """The parse tree of the UTF-8 text."""
         return parse(self.data)
 
-    @property
+    @cached_property
     def root(self) -> Node:
         """The tree's root."""
         return self.tree.root_node

@@ -9,7 +9,18 @@ from functools import cached_property
 
 from tree_sitter import Node, Tree
 
-from anydevice.source.syntax import COMPREHENSIONS, FUNCTIONS, SCOPES, ancestors, field, same, string_value, text
+from anydevice.source.syntax import (
+    COMPREHENSIONS,
+    FUNCTIONS,
+    SCOPES,
+    ancestors,
+    field,
+    first_named,
+    same,
+    string_value,
+    text,
+)
+from anydevice.source.words import words
 
 _PARAMETERS = frozenset({"parameters", "lambda_parameters"})
 _PATTERNS = frozenset(
@@ -57,16 +68,10 @@ class Names:
 
     def occurrences(self, name: str) -> Iterator[Node]:
         """Every identifier spelled `name` (attributes and keywords included), in source order."""
-        word = name.encode()
-        size, data = len(word), self._data
-        start = data.find(word)
-        while start >= 0:  # much faster than a regular expression that begins with a look-behind
-            end = start + size
-            if data[start - 1 : start] not in _WORD_BYTES and data[end : end + 1] not in _WORD_BYTES:
-                leaf = self._root.descendant_for_byte_range(start, end)
-                if leaf is not None and leaf.type == "identifier" and leaf.end_byte - leaf.start_byte == size:
-                    yield leaf
-            start = data.find(word, end)
+        for start, end in words(self._data, name.encode()):
+            leaf = self._root.descendant_for_byte_range(start, end)
+            if leaf is not None and leaf.type == "identifier" and leaf.end_byte - leaf.start_byte == end - start:
+                yield leaf
 
     def bindings(self, name: str) -> tuple[Binding, ...]:
         """Every binding of `name` in the file."""
@@ -128,7 +133,7 @@ class Names:
         found = []
         for node in self.import_statements:
             for child in node.children_by_field_name("name"):
-                name = field(child, "alias") if child.type == "aliased_import" else child.named_child(0)
+                name = field(child, "alias") if child.type == "aliased_import" else first_named(child)
                 binding = _binding(name) if name is not None else None
                 if binding is not None:
                     found.append(binding)
@@ -241,7 +246,7 @@ def _import_binding(node: Node) -> tuple[Node, str] | None:
         if parent.parent is not None and parent.parent.type == "aliased_import":
             return None
         holder = parent.parent
-        if not same(parent.named_child(0), node):
+        if not same(first_named(parent), node):
             return None
     else:
         return None
@@ -303,7 +308,7 @@ def _parameter(node: Node, parent: Node) -> Binding | None:
             return None
         value, holder = field(holder, "value"), holder.parent or holder
     elif holder.type in ("typed_parameter", "list_splat_pattern", "dictionary_splat_pattern"):
-        if holder.type == "typed_parameter" and not same(holder.named_child(0), node):
+        if holder.type == "typed_parameter" and not same(first_named(holder), node):
             return None
         holder = holder.parent or holder
         if holder.type == "typed_parameter":

@@ -73,7 +73,7 @@ def same(a: Node | None, b: Node | None) -> bool:
 def strip_parens(node: Node) -> Node:
     """`node` without the parentheses around it."""
     while node.type == "parenthesized_expression" and node.named_child_count == 1:
-        inner = node.named_child(0)
+        inner = first_named(node)
         if inner is None:
             break
         node = inner

@@ -77,6 +77,8 @@ class HardcodedCudaCall(PythonRule):
         call = site.method_call
         if call is None or call.receiver is None:
             return
+        if _maps_location(call.node):
+            return  # of a checkpoint: ADJ02 replaces the whole function
         owner = owner_of_cuda(site.context, call.receiver)
         if owner == "foreign":
             return
@@ -214,6 +216,19 @@ class CudaOverride(PythonRule):
         return edits if uses == 0 else None
 
 
+def _maps_location(node: Node) -> bool:
+    """Whether a call is the body of `lambda storage, loc: storage.cuda()`."""
+    function = node.parent
+    if function is None or function.type != "lambda" or function.parent is None:
+        return False
+    parameters = field(function, "parameters")
+    return (
+        parameters is not None
+        and parameters.named_child_count == 2
+        and (function.parent.type == "argument_list" or text(function.parent).startswith("map_location"))
+    )
+
+
 def overridden(module: Module, node: Node) -> Node | None:
     """The `def cuda` of a module class around `node`: one that calls its base's `cuda`."""
     method = module.function(node)
@@ -242,7 +257,11 @@ class IntegerDevice(PythonRule):
         Example("a literal index", "import torch\nmodel.to(1)\n", "import torch\nmodel.to(device_for(1))\n"),
         Example("a rank", "import torch\nmodel.to(local_rank)\n", "import torch\nmodel.to(device_for(local_rank))\n"),
         Example("a device made of one", "import torch\nd = torch.device(0)\n", "import torch\nd = device\n"),
-        Example("the first of a list", "import torch\nnet.to(gpu_ids[0])\n", "import torch\nnet.to(device_for(gpu_ids[0]))\n"),
+        Example(
+            "the first of a list",
+            "import torch\nnet.to(gpu_ids[0])\n",
+            "import torch\nnet.to(device_for(gpu_ids[0]))\n",
+        ),
     )
     leaves = (
         Leave("import torch\nx.to(device)\nx.to(torch.float32)\nx.to(other)\n", "not known to be an integer"),

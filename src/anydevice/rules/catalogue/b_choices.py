@@ -13,7 +13,17 @@ from anydevice.rules.literal import DeviceLiteral, device_literal
 from anydevice.rules.rule import Example, Leave, PythonRule
 from anydevice.rules.site import Context, Site
 from anydevice.source.calls import Call
-from anydevice.source.syntax import ancestors, field, same, statement, string_value, strip_parens, text, walk
+from anydevice.source.syntax import (
+    ancestors,
+    field,
+    first_named,
+    same,
+    statement,
+    string_value,
+    strip_parens,
+    text,
+    walk,
+)
 
 _OWN_SETTINGS = re.compile(r"backends\.cuda\.|_C\._cuda")
 _MOVES = re.compile(r"""\.cuda\(|["']cuda|\.to\(""")
@@ -133,7 +143,11 @@ def chosen_literals(context: Context, question: Node) -> list[DeviceLiteral]:
         if literal is None:
             continue
         outer = literal.device_call or literal.node
-        if (value_branch and same(strip_parens(branch), outer)) or (value_branch and same(strip_parens(branch), literal.node)) or (not value_branch and _is_assigned_or_returned(outer) and _nearest_if(outer, holder)):
+        if (
+            (value_branch and same(strip_parens(branch), outer))
+            or (value_branch and same(strip_parens(branch), literal.node))
+            or (not value_branch and _is_assigned_or_returned(outer) and _nearest_if(outer, holder))
+        ):
             found.append(literal)
     return found
 
@@ -336,7 +350,9 @@ def _moves_beside(branch: Node, names: list[Node]) -> bool:
 def _cuda_names(context: Context, branch: Node) -> Iterator[Node]:
     """The names below `torch.cuda` that `branch` uses outside of guards of its own."""
     for node in walk(branch):
-        if node.type not in ("attribute", "identifier") or (node.parent is not None and node.parent.type == "attribute"):
+        if node.type not in ("attribute", "identifier") or (
+            node.parent is not None and node.parent.type == "attribute"
+        ):
             continue
         name = context.module.qualname(node) or ""
         if not name.startswith("torch.cuda.") or name == "torch.cuda.is_available":
@@ -451,7 +467,7 @@ class CpuRefused(PythonRule):
             return
         condition = strip_parens(condition)
         inner = field(condition, "argument") if condition.type == "not_operator" else None
-        last = body.named_child(0)
+        last = first_named(body)
         if inner is None or site.call is None or not same(strip_parens(inner), site.call.node) or last is None:
             return
         edits: list[Edit] = []
@@ -472,5 +488,5 @@ class CpuRefused(PythonRule):
 
 
 def _condition(owner: Node) -> Node | None:
-    first = owner.named_child(0)
+    first = first_named(owner)
     return strip_parens(first) if first is not None else None

@@ -10,7 +10,7 @@ from anydevice.finding import Finding, Safety
 from anydevice.rules.catalogue.b_choices import guarded, has_cuda_only
 from anydevice.rules.rule import Example, Leave, PythonRule
 from anydevice.rules.site import Context, Site
-from anydevice.source.syntax import ancestors, field, same, string_value, strip_parens, text
+from anydevice.source.syntax import ancestors, field, same, statement, string_value, strip_parens, text
 
 
 class CudaDeviceComparison(PythonRule):
@@ -152,6 +152,8 @@ class CudaDeviceComparison(PythonRule):
 
 def _is_settled(context: Context, question: Node) -> bool:
     """Whether other accelerators are named beside, or what hangs on the question is CUDA's own."""
+    if any(word in text(statement(question)) for word in ("pin_memory", "map_location", "GradScaler")):
+        return True  # pinned memory, gradient scaling and the devices of checkpoints are matters of CUDA
     for parent in ancestors(question):
         if parent.type in ("boolean_operator", "comparison_operator", "parenthesized_expression", "not_operator"):
             continue

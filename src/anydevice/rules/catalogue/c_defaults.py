@@ -12,7 +12,7 @@ from anydevice.rules.rule import Example, Leave, PythonRule
 from anydevice.rules.site import Context, Site
 from anydevice.rules.typed import LegacyType, Role, choice, follows_machine, legacy_type, reference, use, written
 from anydevice.source.calls import Argument, Call
-from anydevice.source.syntax import field, same, statement, text
+from anydevice.source.syntax import field, first_named, same, statement, text
 
 _ON_CUDA = re.compile(r"\.type\s*==\s*[\"']cuda[\"']")
 _SETS_DEFAULT = re.compile(
@@ -29,8 +29,8 @@ class DefaultDeviceGlobal(PythonRule):
     are made.
 
     What draws a random order breaks under such a default, for it draws with a generator on the CPU: a shuffling
-    DataLoader, a sampler, `random_split`. They need a generator on the
-    device of new tensors; nothing that runs without one today draws another order.
+    DataLoader, a sampler, `random_split`. They are given a generator on the device of new tensors where that is not the
+    CPU, so that whatever runs today draws the same order.
 
     References: https://docs.pytorch.org/docs/stable/generated/torch.set_default_tensor_type.html,
     https://github.com/pytorch/pytorch/issues/44714
@@ -127,7 +127,7 @@ class DefaultDeviceGlobal(PythonRule):
         )
         where = _default_device(context, value, device.expr)
         alone = (
-            owner.type == "expression_statement" and same(owner.named_child(0), call.node) and module.starts_line(owner)
+            owner.type == "expression_statement" and same(first_named(owner), call.node) and module.starts_line(owner)
         )
         end = len(module.data[: module.line_end(owner.end_byte - 1)].rstrip(b"\r\n"))
         rest = module.data[owner.end_byte : end].strip()

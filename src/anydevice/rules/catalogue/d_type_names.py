@@ -108,6 +108,9 @@ class LegacyTypeName(PythonRule):
             "import torch\nif gpu:\n    t = 'torch.cuda.LongTensor'\nelse:\n    t = 'torch.LongTensor'\nx = x.type(t)\n",
             "import torch\nif gpu:\n    t = long_tensor\nelse:\n    t = torch.LongTensor\nx = x.to(t())\n",
         ),
+        Example(
+            "beside a dtype", "import torch\nt = torch.cuda.FloatTensor if gpu else torch.float32\nx = x.type(t)\n"
+        ),
         Example("handed to code elsewhere", "import torch\ndtype = torch.cuda.FloatTensor\nx = load(dtype)\n"),
         Example("compared with", "import torch\nT = torch.cuda.FloatTensor\nok = isinstance(x, T)\n"),
     )
@@ -132,7 +135,12 @@ class LegacyTypeName(PythonRule):
         name = text(target) if target is not None else ""
         if target is not None and self._is_only_a_dtype(context, usage.role, target, uses):
             yield self._as_dtype(context, node, target, uses)
-        elif uses.tested or not self._makes(name, uses) or not self._is_only_string(context, target, site.in_string):
+        elif (
+            uses.tested
+            or not self._makes(name, uses)
+            or not self._is_only_string(context, target, site.in_string)
+            or (uses.converted and target is not None and not _are_types(context, usage.role, target))
+        ):
             yield context.finding(
                 self,
                 node,
@@ -220,6 +228,22 @@ def _values(context: Context, target: Node) -> list[Node | None]:
         ):
             found.append(field(holder, "right"))
     return found
+
+
+def _are_types(context: Context, role: Role, target: Node) -> bool:
+    """Whether every value of the name is a legacy type, and so can be called."""
+    values = [] if role is Role.PARAMETER else _values(context, target)
+    leaves = [leaf for value in values for leaf in (choice(value)[0] if value is not None else [None])]
+    return all(leaf is not None and _is_callable(context, leaf) for leaf in leaves)
+
+
+def _is_callable(context: Context, leaf: Node) -> bool:
+    if leaf.type == "boolean_operator":  # gpu and torch.cuda.FloatTensor or torch.FloatTensor
+        return any(_is_callable(context, side) for side in leaf.named_children)
+    if legacy_type(context.module, leaf) is not None:
+        return True
+    # what an earlier pass made of one of the types
+    return leaf.type == "identifier" and text(leaf).endswith("_tensor")
 
 
 def _follows_machine(context: Context, value: Node) -> bool:

@@ -52,19 +52,16 @@ class CudaOnlyApi(PythonRule):
     def check(self, site: Site) -> Iterator[Finding]:
         name = site.qualname or ""
         context, reference = site.context, site.reference
-        if site.is_import or needs_cuda(context, reference):
-            return
         if name.startswith("torch._C."):
-            if self._IN_C.match(name) and not name.startswith("torch._C._cudnn"):
-                yield context.finding(
-                    self,
-                    reference,
-                    f"`{name}` is a private binding of the CUDA build: use the public function",
-                    Safety.MANUAL,
-                )
+            private = self._IN_C.match(name) and not name.startswith("torch._C._cudnn")
+            if private and not site.is_import and not needs_cuda(context, reference):
+                message = f"`{name}` is a private binding of the CUDA build: use the public function"
+                yield context.finding(self, reference, message, Safety.MANUAL)
             return
         below = member(name)
         if below is None or site.word == "_C" or below in CLAIMED or below.partition(".")[0] in CLAIMED:
+            return
+        if site.is_import or needs_cuda(context, reference):
             return
         api = lookup(below)
         if api is not None and api.fate is Fate.QUIET:

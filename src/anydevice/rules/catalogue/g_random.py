@@ -13,7 +13,7 @@ from anydevice.rules.cuda_calls import is_statement
 from anydevice.rules.rule import Example, Leave, PythonRule
 from anydevice.rules.site import Context, Site
 from anydevice.source.calls import Call
-from anydevice.source.syntax import field, same, statement, text
+from anydevice.source.syntax import field, first_named, same, statement, text
 
 SEEDS = frozenset({"manual_seed", "manual_seed_all", "seed", "seed_all"})
 _PURE = re.compile(r"[\w.\[\]'\"\s+*-]*\Z|int\([\w.\s+*-]*\)\Z")
@@ -124,7 +124,7 @@ def _seeded_beside(context: Context, call: Call, whole: str, value: str) -> bool
 
 
 def _seeds(context: Context, node: Node, whole: str, value: str) -> bool:
-    inner = node.named_child(0) if node.type == "expression_statement" else None
+    inner = first_named(node) if node.type == "expression_statement" else None
     if inner is None or inner.type != "call":
         return False
     call = Call(inner)
@@ -167,7 +167,7 @@ def _removal(context: Context, call: Call) -> list[Edit]:
 
 
 def _is_cuda_seed(context: Context, node: Node) -> bool:
-    inner = node.named_child(0) if node.type == "expression_statement" else None
+    inner = first_named(node) if node.type == "expression_statement" else None
     if inner is None or inner.type != "call":
         return False
     call = Call(inner)

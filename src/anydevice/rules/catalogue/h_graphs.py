@@ -36,11 +36,15 @@ class CudaGraphs(PythonRule):
     leaves = (
         Leave("import torch\nif torch.cuda.is_available():\n    g = torch.cuda.CUDAGraph()\n", "asked only of CUDA"),
     )
-    _NAMES = frozenset({"CUDAGraph", "graph", "graphs", "graph_pool_handle", "make_graphed_callables"})
+    _NAMES = frozenset(
+        {"CUDAGraph", "graph", "graphs", "graph_pool_handle", "make_graphed_callables", "is_current_stream_capturing"}
+    )
 
     def check(self, site: Site) -> Iterator[Finding]:
         context, name = site.context, member(site.qualname) or ""
-        if site.is_import or needs_cuda(context, site.reference) or is_annotation(site.reference):
+        if name.partition(".")[0] not in self._NAMES or site.is_import:
+            return
+        if needs_cuda(context, site.reference) or is_annotation(site.reference):
             return
         if name == "is_current_stream_capturing" and site.call is not None:
             form = written(context, site.call, name)
@@ -52,8 +56,6 @@ class CudaGraphs(PythonRule):
                     Safety.SAFE,
                     rewrite(context, site.call, form, "False"),
                 )
-            return
-        if name.partition(".")[0] not in self._NAMES and name != "is_current_stream_capturing":
             return
         newer = (
             " (`torch.accelerator.Graph` records on other accelerators)"

@@ -14,7 +14,7 @@ from anydevice.rules.placement import Expression
 from anydevice.rules.rule import Example, Leave, PythonRule
 from anydevice.rules.site import Context, Site
 from anydevice.source.calls import Call
-from anydevice.source.syntax import ancestors, field, same, statement, text
+from anydevice.source.syntax import ancestors, field, first_named, same, statement, text
 
 # Where torch cannot split a batch: `torch._C._scatter` is part of CUDA builds only (pytorch#143239 for xpu, #142448 for mps).
 WHOLE = '("cpu", "mps", "xpu")'
@@ -121,7 +121,7 @@ class DataParallelUnguarded(PythonRule):
             return
         value = _chained(call.node)
         owner, target = statement(call.node), _target(value)
-        if target is None and owner.type == "return_statement" and same(owner.named_child(0), value):
+        if target is None and owner.type == "return_statement" and same(first_named(owner), value):
             yield self._returned(site, call, owner, value)
         elif target is None:
             yield from self._inline(site, call)

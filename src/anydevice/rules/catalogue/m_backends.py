@@ -14,7 +14,7 @@ from anydevice.rules.guards import needs_cuda
 from anydevice.rules.rule import Example, Leave, PythonRule
 from anydevice.rules.site import Context, Site
 from anydevice.source.calls import Call
-from anydevice.source.syntax import ancestors, field, statement, string_value, text
+from anydevice.source.syntax import ancestors, field, first_named, statement, string_value, text
 
 _FUSED_EVERYWHERE = Version(
     "2.6"
@@ -88,7 +88,7 @@ class CudaLibrarySetting(PythonRule):
 
 def _is_statement(context: Context, owner: Node, reference: Node) -> bool:
     """Whether `owner` is a call or an assignment to `reference`, alone on its line, whose value nobody uses."""
-    inner = owner.named_child(0)
+    inner = first_named(owner)
     if owner.type != "expression_statement" or owner.named_child_count != 1 or inner is None:
         return False
     rest = context.module.data[owner.end_byte : context.module.line_end(owner.end_byte - 1)].lstrip()

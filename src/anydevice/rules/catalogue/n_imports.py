@@ -11,7 +11,7 @@ from anydevice.finding import Edit, Finding, Safety
 from anydevice.rules.guards import conditions
 from anydevice.rules.rule import Example, Leave, PythonRule
 from anydevice.rules.site import Context, Site
-from anydevice.source.syntax import ancestors, field, same, text
+from anydevice.source.syntax import ancestors, field, first_named, same, text
 
 _ATTENTION = "`F.scaled_dot_product_attention(q, k, v)` with heads before positions (`transpose(1, 2)`)"
 _OWN = "its functions written with torch operators"
@@ -104,7 +104,7 @@ _CAUGHT = re.compile(
 def imported(site: Site) -> Node | None:
     """The import statement of which the leaf is the package: `import leaf.x`, `from leaf.x import y`."""
     dotted = site.leaf.parent
-    if dotted is None or dotted.type != "dotted_name" or not same(dotted.named_child(0), site.leaf):
+    if dotted is None or dotted.type != "dotted_name" or not same(first_named(dotted), site.leaf):
         return None
     holder = dotted.parent
     if holder is not None and holder.type == "aliased_import":

@@ -12,9 +12,10 @@ from anydevice.finding import Finding, Safety
 from anydevice.rules.at_hand import device_at
 from anydevice.rules.classes import module_classes
 from anydevice.rules.meeting import Trail
-from anydevice.rules.residence import FACTORIES, LEGACY, Home, Residence, moved_by, residence
+from anydevice.rules.residence import Home, Residence, moved_by, residence
 from anydevice.rules.rule import Example, Leave, PythonRule
 from anydevice.rules.site import Context, Site
+from anydevice.rules.tensor_words import MAKERS
 from anydevice.source.calls import Call
 from anydevice.source.names import Binding
 from anydevice.source.syntax import field, first_named, same, statement, text
@@ -22,8 +23,7 @@ from anydevice.source.syntax import field, first_named, same, statement, text
 _HEAD = "import torch\nfrom torch import nn\n"
 _NO_BATCH = re.compile(r"(?i)len|path|name|id(?:s|x)?\Z|index|meta|info|file|text|word|key|size|epoch|step")
 _HARMLESS = frozenset(
-    "print len list isinstance type id str repr summary summarize count_parameters num_params get_n_params save state_dict"
-    " getattr hasattr clip_grad_norm_ parameters_to_vector sum watch next iter".split()
+    ["print", "len", "list", "isinstance", "type", "id", "str", "repr", "summary", "summarize", "count_parameters", "num_params", "get_n_params", "save", "state_dict", "getattr", "hasattr", "clip_grad_norm_", "parameters_to_vector", "sum", "watch", "next", "iter"]
 )
 
 
@@ -53,14 +53,18 @@ class ModuleNotMoved(PythonRule):
         ),
         Example(
             "handed to a function",
-            _HEAD + "class Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.fc = nn.Linear(2, 2)\n"
+            _HEAD
+            + "class Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.fc = nn.Linear(2, 2)\n"
             "    def forward(self, x):\n        return self.fc(x)\n"
             "def run(model, x):\n    return model(x.cuda())\nnet = Net()\nrun(net, torch.rand(1, 2))\n",
         ),
     )
     leaves = (
         Leave(_HEAD + "net = nn.Linear(2, 2)\nnet.to(device)\nprint(net(torch.rand(1, 2).to(device)))\n", "moved"),
-        Leave(_HEAD + "net = nn.Linear(2, 2)\nnet = accelerator.prepare(net)\nprint(net(x.to(device)))\n", "another library moves it"),
+        Leave(
+            _HEAD + "net = nn.Linear(2, 2)\nnet = accelerator.prepare(net)\nprint(net(x.to(device)))\n",
+            "another library moves it",
+        ),
         Leave(_HEAD + "net = nn.Linear(2, 2)\nput(net)\nprint(net(x.to(device)))\n", "a function may move it"),
         Leave(_HEAD + "loss = nn.MSELoss()\nprint(loss(a.to(device), b.to(device)))\n", "has nothing to move"),
         Leave(_HEAD + "net = nn.Linear(2, 2)\nprint(net(x.to('cpu')))\n", "all on the CPU"),
@@ -97,7 +101,9 @@ class ModuleNotMoved(PythonRule):
         line = value.start_point[0] + 1
         device = device_at(context, made if made is not None else binding)
         shown = device or "device"
-        message = f"`{name}` is called with what line {line} moves, but is never moved itself; write `.to({shown})` here"
+        message = (
+            f"`{name}` is called with what line {line} moves, but is never moved itself; write `.to({shown})` here"
+        )
         if made is None or made.type != "call" or device is None:
             return context.finding(self, statement(binding), message, Safety.MANUAL)
         return context.finding(
@@ -112,14 +118,20 @@ _MADE = re.compile(rb"(?m)^[ \t]*(?:self\.)?\w+[ \t]*=[ \t]*((?:\w+\.)*(\w+))\("
 def _made_here(context: Context) -> bool:
     """Whether a file makes modules outside of module classes and leaves them where they are."""
     where, module = residence(context), context.module
+    if not any(word in module.data for word in (b"nn.", b"models.", b"from torch.nn import", b"(Module)")):
+        return False
     own = [text(field(class_, "name") or class_) for class_ in module_classes(context)]
-    makers = re.compile(r"nn\.[A-Z]|models\.|" + "|".join(rf"\b{name}\(" for name in own))
+    makers = re.compile("|".join([r"nn\.[A-Z]", r"models\.", *(rf"\b{name}\(" for name in own)]))
+    taken = b" ".join(re.findall(rb"from torch[\w.]* import ([^\n]*)", module.data)).decode()
     for match in _MADE.finditer(module.data):
         name = match.group(2).decode()
         if name not in own and b"nn." not in match.group(1) and b"models." not in match.group(1):
-            made_by = [b.value for b in module.names.bindings(name) if b.value is not None] if b"def " + match.group(2) + b"(" in module.data else []
-            imported = name[:1].isupper() and re.search(rb"from torch[\w.]* import[^\n]*\b" + match.group(2), module.data)
-            if not imported and not any(makers.search(text(function)) for function in made_by):
+            made_by = (
+                [b.value for b in module.names.bindings(name) if b.value is not None]
+                if b"def " + match.group(2) + b"(" in module.data
+                else []
+            )
+            if name not in taken and not any(makers.search(text(function)) for function in made_by):
                 continue
         leaf = module.leaf(match.start(1), match.end(1))
         while leaf is not None and leaf.type != "call":
@@ -154,7 +166,11 @@ def _takers(where: Residence, value: Node, depth: int = 0) -> Iterator[Call]:
         elif parent.type == "expression_list" and parent.parent is not None and parent.parent.type == "assignment":
             left = field(parent.parent, "left")
             index = [c.id for c in parent.named_children].index(node.id)
-            target = left.named_child(index) if left is not None and left.type == "pattern_list" and index < left.named_child_count else None
+            target = (
+                left.named_child(index)
+                if left is not None and left.type == "pattern_list" and index < left.named_child_count
+                else None
+            )
             if target is not None and target.type == "identifier":
                 yield from _takers_of(where, target, depth)
             return
@@ -202,7 +218,15 @@ def _escapes(where: Residence, use: Node) -> bool:
     if moved_by(use) is not None:
         return True
     node, parent = use, use.parent
-    while parent is not None and parent.type in ("list", "tuple", "dictionary", "pair", "keyword_argument", "list_splat", "expression_list"):
+    while parent is not None and parent.type in (
+        "list",
+        "tuple",
+        "dictionary",
+        "pair",
+        "keyword_argument",
+        "list_splat",
+        "expression_list",
+    ):
         node, parent = parent, parent.parent
     if parent is None or parent.type == "return_statement":
         return parent is not None
@@ -229,13 +253,15 @@ class BatchNotMoved(PythonRule):
     code = "ADQ09"
     name = "batch-not-moved"
     summary = "the model is moved, its inputs never are"
-    anchors = tuple(sorted((FACTORIES | LEGACY | {"from_numpy"}) - {"range", "normal"})) + ("DataLoader", "to", "cuda")
+    anchors = (*MAKERS, "DataLoader", "to", "cuda")
     examples = (
         Example(
             "a loop over a loader",
-            _HEAD + "from torch.utils.data import DataLoader\ndevice = torch.device('mps')\nnet = nn.Linear(2, 2).to(device)\n"
+            _HEAD
+            + "from torch.utils.data import DataLoader\ndevice = torch.device('mps')\nnet = nn.Linear(2, 2).to(device)\n"
             "for x, y in DataLoader(data, batch_size=4):\n    out = net(x)\n",
-            _HEAD + "from torch.utils.data import DataLoader\ndevice = torch.device('mps')\nnet = nn.Linear(2, 2).to(device)\n"
+            _HEAD
+            + "from torch.utils.data import DataLoader\ndevice = torch.device('mps')\nnet = nn.Linear(2, 2).to(device)\n"
             "for x, y in DataLoader(data, batch_size=4):\n    out = net(x.to(device))\n",
         ),
         Example(
@@ -249,7 +275,10 @@ class BatchNotMoved(PythonRule):
     )
     leaves = (
         Leave(_HEAD + "net = nn.Linear(2, 2).to(d)\nfor x, y in loader:\n    x = x.to(d)\n    net(x)\n", "moved"),
-        Leave(_HEAD + "net = nn.DataParallel(nn.Linear(2, 2)).to(d)\nfor x, y in loader:\n    net(x)\n", "DataParallel moves inputs"),
+        Leave(
+            _HEAD + "net = nn.DataParallel(nn.Linear(2, 2)).to(d)\nfor x, y in loader:\n    net(x)\n",
+            "DataParallel moves inputs",
+        ),
         Leave(_HEAD + "net = nn.Linear(2, 2)\nfor x, y in loader:\n    net(x)\n", "nothing is moved"),
         Leave(
             _HEAD + "net = nn.Linear(2, 2).to(d)\nfor batch in loader:\n    batch = move(batch, d)\n    net(batch)\n",
@@ -267,8 +296,14 @@ class BatchNotMoved(PythonRule):
         if call is None or site.qualname != f"torch.{site.word}" or where.made(call, site.word) is not Home.CPU:
             return
         found = Trail(where).meeting(call.node)
-        if found is not None and found.kind == "module" and not where.runs_after_move(site.module.function(found.where)):
-            if not where.is_module_class(site.module.class_(call.node)) or where.runs_after_move(site.module.function(call.node)):
+        if (
+            found is not None
+            and found.kind == "module"
+            and not where.runs_after_move(site.module.function(found.where))
+        ):
+            if not where.is_module_class(site.module.class_(call.node)) or where.runs_after_move(
+                site.module.function(call.node)
+            ):
                 yield self.report(site.context, found.where, _carrier(found.where, where))
 
     def report(self, context: Context, call: Node, argument: Node | None) -> Finding:
@@ -290,10 +325,13 @@ def _carrier(call: Node, where: Residence) -> Node | None:
     """The argument of a call that is on the CPU."""
     if call.type != "call":
         return None
-    return next((a.value for a in Call(call).arguments if where.of(a.value) is Home.CPU and a.value.type != "tuple"), None)
+    return next(
+        (a.value for a in Call(call).arguments if where.of(a.value) is Home.CPU and a.value.type != "tuple"), None
+    )
 
 
-_LOOP = re.compile(rb"(?m)^[ \t]*for[ \t]+(?P<targets>[^\n]*?)[ \t]+in[ \t]+(?P<source>[^\n]*):|(?P<next>\bnext\(\s*iter\()")
+_LOOP = re.compile(rb"(?m)^[ \t]*for[ \t]+(?P<targets>[^\n]*?)[ \t]+in[ \t]+(?P<source>[^\n]*):")
+_NEXT = re.compile(rb"next\(\s*iter\(")
 
 
 @lru_cache(maxsize=2)
@@ -304,9 +342,11 @@ def _batches(context: Context, rule: BatchNotMoved) -> tuple[Finding, ...]:
     if b"oader" not in module.data:
         return ()
     loaders = set(re.findall(rb"(\w+)[ \t]*=[ \t]*(?:\w+\.)*DataLoader\(", module.data))
-    for match in _LOOP.finditer(module.data):
-        source = match.group("source")
-        if source is not None and not (b"oader" in source or b"_dl" in source or loaders & set(re.findall(rb"\w+", source))):
+    for match in [*_LOOP.finditer(module.data), *_NEXT.finditer(module.data)]:
+        source = match.groupdict().get("source")
+        if source is not None and not (
+            b"oader" in source or b"_dl" in source or loaders & set(re.findall(rb"\w+", source))
+        ):
             continue
         for binding in _bound(context, match):
             if _NO_BATCH.search(text(binding.node)) or where.of_binding(binding) is not Home.CPU:
@@ -323,8 +363,8 @@ def _batches(context: Context, rule: BatchNotMoved) -> tuple[Finding, ...]:
 def _bound(context: Context, match: re.Match[bytes]) -> Iterator[Binding]:
     """The names that a loop (or `x, y = next(iter(...))`) binds."""
     module = context.module
-    if match.group("next") is not None:
-        leaf = module.leaf(match.start("next"), match.start("next") + 4)
+    if match.re is _NEXT:
+        leaf = module.leaf(match.start(), match.start() + 4)
         owner = statement(leaf) if leaf is not None else None
         inner = first_named(owner)
         target = field(inner, "left") if inner is not None and inner.type == "assignment" else None
@@ -376,11 +416,17 @@ class DiscardedMove(PythonRule):
         if call is None or owner is None or owner.type != "expression_statement" or call.receiver is None:
             return
         where = residence(site.context)
-        if call.receiver.type not in ("identifier", "attribute") or where.of(call.receiver) not in (Home.CPU, Home.SCALAR):
+        if call.receiver.type not in ("identifier", "attribute") or where.of(call.receiver) not in (
+            Home.CPU,
+            Home.SCALAR,
+        ):
             return
         if where.move_target(call) in (Home.DEVICE, Home.PLACED):
             name = text(call.receiver)
             yield site.context.finding(
-                self, call.node, f"tensors are not moved in place; write `{name} = {text(call.node)[:60]}`", Safety.UNSAFE,
+                self,
+                call.node,
+                f"tensors are not moved in place; write `{name} = {text(call.node)[:60]}`",
+                Safety.UNSAFE,
                 [site.module.insert(call.node.start_byte, f"{name} = ")],
             )

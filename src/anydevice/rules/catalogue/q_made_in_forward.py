@@ -4,26 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
 
 from tree_sitter import Node
 
 from anydevice.finding import Edit, Finding, Safety
 from anydevice.rules.at_hand import device_at
 from anydevice.rules.meeting import Meeting, Trail, anchor
-from anydevice.rules.residence import FACTORIES, LEGACY, Home, residence
+from anydevice.rules.residence import Home, residence
 from anydevice.rules.rule import Example, Leave, PythonRule
-from anydevice.rules.site import Context, Site
+from anydevice.rules.site import Site
+from anydevice.rules.tensor_words import LEGACY, MAKERS
 from anydevice.source.calls import Call
 from anydevice.source.syntax import ancestors, field, text
 
-_RELEVANT = re.compile(rb"Module\b|\.to\(|\.cuda\(|\bdevice\s*=")
 _DEVICES = re.compile(r"cuda|gpu|cpu|device|accelerator", re.IGNORECASE)
-
-
-@lru_cache(maxsize=2)
-def _is_relevant(context: Context) -> bool:
-    return _RELEVANT.search(context.module.data) is not None
 
 
 class FactoryWithoutDevice(PythonRule):
@@ -41,7 +35,7 @@ class FactoryWithoutDevice(PythonRule):
     code = "ADQ01"
     name = "factory-without-device"
     summary = "a tensor made without `device=` meets tensors of another device"
-    anchors = tuple(sorted(FACTORIES | LEGACY | {"from_numpy"} - {"range", "normal"}))
+    anchors = MAKERS
     examples = (
         Example(
             "a mask in forward",
@@ -113,15 +107,17 @@ class FactoryWithoutDevice(PythonRule):
 
     def check(self, site: Site) -> Iterator[Finding]:
         call = site.call
-        if call is None or call.keyword("device") is not None or not _is_relevant(site.context):
+        where = residence(site.context)
+        if call is None or not where.has_devices or call.keyword("device") is not None:
             return
         if site.qualname != f"torch.{site.word}":
             return
-        where = residence(site.context)
-        if where.made(call, site.word) is not Home.CPU or self._is_at_construction(site) or on_a_condition(call.node):
+        if where.made(call, site.word) is not Home.CPU or where.is_made_at_construction(call.node):
+            return
+        if on_a_condition(call.node):
             return
         found = Trail(where).meeting(call.node)
-        if found is None or self._is_batch(site, found):
+        if found is None or self._is_batch(site, found) or self._is_loss_weight(site, call, found):
             return
         outside = [node for node in found.calls if not where.same_function(node, call.node)]
         if outside:
@@ -130,17 +126,19 @@ class FactoryWithoutDevice(PythonRule):
         else:
             yield self._direct(site, call, found)
 
-    def _is_at_construction(self, site: Site) -> bool:
-        """While a module is built, all of it is on the CPU."""
-        where, function = residence(site.context), site.module.function(site.leaf)
-        return where.is_module_class(site.module.class_(site.leaf)) and not where.runs_after_move(function)
-
     def _is_batch(self, site: Site, found: Meeting) -> bool:
         """A tensor given to a moved model by a script is a batch that was not moved: a rule of its own."""
         where = residence(site.context)
         return found.kind == "index" or (
             found.kind == "module" and not where.runs_after_move(site.module.function(found.where))
         )
+
+    def _is_loss_weight(self, site: Site, call: Call, found: Meeting) -> bool:
+        """The weight of a loss, made elsewhere, is another rule's."""
+        if found.where.type != "call" or not re.search(r"(?:cross_entropy|nll_loss|_logits)\Z", text(Call(found.where).function)):
+            return False
+        function = site.module.function(found.where)
+        return function is None or not residence(site.context).same_function(call.node, found.where)
 
     def _direct(self, site: Site, call: Call, found: Meeting) -> Finding:
         context = site.context
@@ -160,7 +158,8 @@ class FactoryWithoutDevice(PythonRule):
     def _helper(self, site: Site, call: Call, found: Meeting, caller: Node) -> Finding:
         line = caller.start_point[0] + 1
         return site.context.finding(
-            self, call.node,
+            self,
+            call.node,
             f"made on the CPU; line {line} uses it beside {_shown(found)}: take the device as an argument, or move it there",
             Safety.MANUAL,
         )
@@ -171,12 +170,17 @@ class FactoryWithoutDevice(PythonRule):
         made = text(Call(caller).function)
         if name is None:
             return context.finding(
-                self, caller, f"`{made}` makes its tensor on the CPU, and it meets {_shown(found)}; add `.to(...)` with its device",
+                self,
+                caller,
+                f"`{made}` makes its tensor on the CPU, and it meets {_shown(found)}; add `.to(...)` with its device",
                 Safety.MANUAL,
             )
         return context.finding(
-            self, caller, f"`{made}` makes its tensor on the CPU, and it meets {_shown(found)}; write `.to({name}.device)` after the call",
-            Safety.UNSAFE, [site.module.insert(caller.end_byte, f".to({name}.device)")],
+            self,
+            caller,
+            f"`{made}` makes its tensor on the CPU, and it meets {_shown(found)}; write `.to({name}.device)` after the call",
+            Safety.UNSAFE,
+            [site.module.insert(caller.end_byte, f".to({name}.device)")],
         )
 
 

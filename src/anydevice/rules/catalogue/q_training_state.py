@@ -9,6 +9,7 @@ from tree_sitter import Node
 
 from anydevice.finding import Finding, Safety
 from anydevice.rules.at_hand import device_at
+from anydevice.rules.order import move_after
 from anydevice.rules.residence import Home, Residence, residence
 from anydevice.rules.rule import Example, Leave, PythonRule
 from anydevice.rules.site import Context, Site
@@ -16,10 +17,7 @@ from anydevice.source.calls import Argument, Call
 from anydevice.source.syntax import ancestors, field, first_named, same, statement, text
 
 _HEAD = "import copy\nimport torch\nfrom torch import nn\n"
-_OPTIMIZERS = (
-    "Adam AdamW SGD RMSprop Adagrad Adadelta Adamax NAdam RAdam LBFGS ASGD SparseAdam Rprop Adafactor Lion Ranger LARS LAMB"
-    " FusedAdam Muon"
-).split()
+_OPTIMIZERS = ["Adam", "AdamW", "SGD", "RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam", "LBFGS", "ASGD", "SparseAdam", "Rprop", "Adafactor", "Lion", "Ranger", "LARS", "LAMB", "FusedAdam", "Muon"]
 _PARAMETERS = re.compile(r"(?<![\w.])((?:\w+\.)*\w+)\.(?:named_)?parameters\(\)")
 
 
@@ -41,7 +39,8 @@ class OptimizerBeforeMove(PythonRule):
     examples = (
         Example(
             "a script",
-            _HEAD + "model = nn.Linear(2, 2)\nopt = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)\nmodel.to(device)\n",
+            _HEAD
+            + "model = nn.Linear(2, 2)\nopt = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)\nmodel.to(device)\n",
         ),
         Example(
             "a trainer",
@@ -50,20 +49,28 @@ class OptimizerBeforeMove(PythonRule):
         ),
         Example(
             "resumed before the move",
-            _HEAD + "def resume(net, state):\n    opt = torch.optim.AdamW(net.parameters())\n    opt.load_state_dict(state)\n    net.cuda()\n",
+            _HEAD
+            + "def resume(net, state):\n    opt = torch.optim.AdamW(net.parameters())\n    opt.load_state_dict(state)\n    net.cuda()\n",
         ),
     )
     leaves = (
-        Leave(_HEAD + "net = nn.Linear(2, 2)\nnet.to(device)\nopt = torch.optim.Adam(net.parameters())\n", "after the move"),
         Leave(
-            _HEAD + "net = nn.Linear(2, 2).to(device)\nopt = torch.optim.Adam(net.parameters())\nnet.half()\nnet.to(device)\n",
+            _HEAD + "net = nn.Linear(2, 2)\nnet.to(device)\nopt = torch.optim.Adam(net.parameters())\n",
+            "after the move",
+        ),
+        Leave(
+            _HEAD
+            + "net = nn.Linear(2, 2).to(device)\nopt = torch.optim.Adam(net.parameters())\nnet.half()\nnet.to(device)\n",
             "moved when it was made",
         ),
         Leave(
             _HEAD + "net = nn.Linear(2, 2)\nopt = torch.optim.Adam(net.parameters())\nnet = other()\nnet.to(device)\n",
             "another model of the same name",
         ),
-        Leave(_HEAD + "def build(net):\n    return torch.optim.Adam(net.parameters())\ndef move(net):\n    net.cuda()\n", "no order is known"),
+        Leave(
+            _HEAD + "def build(net):\n    return torch.optim.Adam(net.parameters())\ndef move(net):\n    net.cuda()\n",
+            "no order is known",
+        ),
     )
 
     def check(self, site: Site) -> Iterator[Finding]:
@@ -72,18 +79,37 @@ class OptimizerBeforeMove(PythonRule):
             return
         where = residence(site.context)
         source = text(call.positional[0].value)
+        function = site.module.function(call.node)
         for name in dict.fromkeys(_PARAMETERS.findall(source)):
-            move = next((m for part in _prefixes(name) if (m := _move_after(where, part, call.node)) is not None), None)
+            if function is not None and name in where.parameters(function):
+                yield from self._made_for(site.context, function, name)
+            move = next((m for part in _prefixes(name) if (m := move_after(where, part, call.node)) is not None), None)
             if move is None:
                 continue
             line = move.node.start_point[0] + 1
             yield site.context.finding(
-                self, statement(call.node),
+                self,
+                statement(call.node),
                 f"built over the parameters of `{name}`, which line {line} moves: state made before that stays behind; move the "
                 "model first, then build the optimizer (and load its state)",
                 Safety.MANUAL,
             )
             return
+
+    def _made_for(self, context: Context, function: Node, parameter: str) -> Iterator[Finding]:
+        """Calls of a function that builds an optimizer for the model it is given, before that model is moved."""
+        where = residence(context)
+        for call in where.callers(function):
+            given = next((a.value for name, a in where.matched(function, call) if name == parameter), None)
+            if given is None or given.type not in ("identifier", "attribute"):
+                continue
+            move = move_after(where, text(given), call.node)
+            if move is not None:
+                line = move.node.start_point[0] + 1
+                yield context.finding(
+                    self, statement(call.node),
+                    f"builds an optimizer for `{text(given)}`, which line {line} moves: move the model first", Safety.MANUAL,
+                )
 
 
 def _prefixes(name: str) -> list[str]:
@@ -91,54 +117,6 @@ def _prefixes(name: str) -> list[str]:
     parts = name.split(".")
     least = 2 if parts[0] == "self" else 1
     return [".".join(parts[:count]) for count in range(len(parts), least - 1, -1)]
-
-
-def _move_after(where: Residence, name: str, node: Node) -> Call | None:
-    """The first move of the module `name` after `node` in the same function, if there was none before."""
-    module = where.module
-    moves = [m for m in where.moves_of(name, node) if where.same_function(m.node, node)]
-    first = moves[0] if moves else None
-    if first is None or first.node.start_byte < node.end_byte:
-        return None
-    if _apart(node, first.node) or _made_moved(where, name, node):
-        return None
-    if "." not in name:
-        bound = [b.node.start_byte for b in module.names.bindings(name) if where.same_function(b.node, node)]
-        own = statement(first.node)
-        if any(node.end_byte < start < first.node.start_byte and not own.start_byte <= start < own.end_byte for start in bound):
-            return None
-    return first
-
-
-def _made_moved(where: Residence, name: str, node: Node) -> bool:
-    """Whether the module was on the device when it got its name."""
-    root, _, attribute = name.rpartition(".")
-    if root == "self":
-        class_ = where.module.class_(node)
-        given = list(where.attribute_values(class_, attribute)) if class_ is not None else []
-        values = [v for t, v in given if v is not None and not (where.same_function(t, node) and t.start_byte > node.start_byte)]
-        return any(where.of(value) in (Home.MOVED_MODULE, Home.DEVICE, Home.PLACED) for value in values)
-    for leaf in where.module.names.occurrences(name):
-        if node.start_byte <= leaf.start_byte < node.end_byte:
-            return where.of(leaf) in (Home.MOVED_MODULE, Home.DEVICE)
-    return False
-
-
-def _apart(a: Node, b: Node) -> bool:
-    """Whether two nodes stand in different branches of one `if`, so that only one of them runs."""
-    above = {parent.id: child for child, parent in _steps(a)}
-    for child, parent in _steps(b):
-        other = above.get(parent.id)
-        if other is not None:
-            return parent.type == "if_statement" and not same(child, other)
-    return False
-
-
-def _steps(node: Node) -> Iterator[tuple[Node, Node]]:
-    child = node
-    for parent in ancestors(node):
-        yield child, parent
-        child = parent
 
 
 class CopyLeftBehind(PythonRule):
@@ -152,11 +130,12 @@ class CopyLeftBehind(PythonRule):
     code = "ADQ06"
     name = "copy-left-behind"
     summary = "a copy made before the move stays behind"
-    anchors = ("deepcopy", "clone")
+    anchors = ("deepcopy", "clone", "AveragedModel", "ExponentialMovingAverage", "ModelEma", "ModelEmaV2")
     examples = (
         Example(
             "an average of the weights",
-            _HEAD + "net = nn.Linear(2, 2)\nema = copy.deepcopy(net)\nnet.to(device)\nfor p, q in zip(net.parameters(), ema.parameters()):\n"
+            _HEAD
+            + "net = nn.Linear(2, 2)\nema = copy.deepcopy(net)\nnet.to(device)\nfor p, q in zip(net.parameters(), ema.parameters()):\n"
             "    q.data.mul_(0.9).add_(p.data)\n",
         ),
         Example(
@@ -167,29 +146,37 @@ class CopyLeftBehind(PythonRule):
         ),
         Example(
             "weights kept by name",
-            _HEAD + "net = nn.Linear(2, 2)\nshadow = {k: v.detach().clone() for k, v in net.state_dict().items()}\nnet.cuda()\n"
+            _HEAD
+            + "net = nn.Linear(2, 2)\nshadow = {k: v.detach().clone() for k, v in net.state_dict().items()}\nnet.cuda()\n"
             "for k, v in net.state_dict().items():\n    shadow[k].lerp_(v, 0.1)\n",
         ),
     )
     leaves = (
-        Leave(_HEAD + "net = nn.Linear(2, 2)\nnet.to(device)\nema = copy.deepcopy(net)\nema(x)\n", "copied after the move"),
-        Leave(_HEAD + "net = nn.Linear(2, 2)\nema = copy.deepcopy(net)\nnet.to(device)\nema.to(device)\nema(x)\n", "moved as well"),
         Leave(
-            _HEAD + "net = nn.Linear(2, 2)\nbest = copy.deepcopy(net.state_dict())\nnet.to(device)\nnet.load_state_dict(best)\n",
+            _HEAD + "net = nn.Linear(2, 2)\nnet.to(device)\nema = copy.deepcopy(net)\nema(x)\n", "copied after the move"
+        ),
+        Leave(
+            _HEAD + "net = nn.Linear(2, 2)\nema = copy.deepcopy(net)\nnet.to(device)\nema.to(device)\nema(x)\n",
+            "moved as well",
+        ),
+        Leave(
+            _HEAD
+            + "net = nn.Linear(2, 2)\nbest = copy.deepcopy(net.state_dict())\nnet.to(device)\nnet.load_state_dict(best)\n",
             "load_state_dict copies across devices",
         ),
         Leave(
-            _HEAD + "class A(nn.Module):\n    def __init__(self, net):\n        super().__init__()\n        self.net = net\n"
+            _HEAD
+            + "class A(nn.Module):\n    def __init__(self, net):\n        super().__init__()\n        self.net = net\n"
             "        self.ema = copy.deepcopy(net)\n",
             "both are submodules and move together",
         ),
     )
 
     def check(self, site: Site) -> Iterator[Finding]:
-        call = site.call if site.word == "deepcopy" else site.method_call
-        if call is None:
+        call = site.method_call if site.word == "clone" else site.call
+        if call is None or not residence(site.context).has_moves:
             return
-        if site.word == "deepcopy":
+        if site.word != "clone":
             yield from self._copied(site, call)
         else:
             yield from self._cloned(site, call)
@@ -213,11 +200,21 @@ class CopyLeftBehind(PythonRule):
         )
         if holder is None:
             function = site.module.function(site.leaf)
-            if function is not None and re.search(r"ema|average|shadow|polyak|copy", _class_name(where, function), re.IGNORECASE):
+            if function is not None and re.search(
+                r"ema|average|shadow|polyak|copy", _class_name(where, function), re.IGNORECASE
+            ):
                 loop = next((a for a in ancestors(call.node) if a.type == "for_statement"), None)
-                source = re.search(r"(\w+)\.(?:named_)?(?:parameters|state_dict)\(\)", text(field(loop, "right") or loop)) if loop else None
+                source = (
+                    re.search(r"(\w+)\.(?:named_)?(?:parameters|state_dict)\(\)", text(field(loop, "right") or loop))
+                    if loop
+                    else None
+                )
                 name = source.group(1) if source is not None else None
-                if name is not None and where.function_name(function) == "__init__" and name in where.parameters(function):
+                if (
+                    name is not None
+                    and where.function_name(function) == "__init__"
+                    and name in where.parameters(function)
+                ):
                     yield from self._made_by(site.context, where, function, name)
             return
         source = re.search(r"(?<![\w.])([\w.]+)\.(?:named_parameters|parameters|state_dict)\(\)", text(holder))
@@ -225,7 +222,11 @@ class CopyLeftBehind(PythonRule):
         if source is None or kept is None:
             return
         function = site.module.function(site.leaf)
-        if function is not None and where.function_name(function) == "__init__" and source.group(1) in where.parameters(function):
+        if (
+            function is not None
+            and where.function_name(function) == "__init__"
+            and source.group(1) in where.parameters(function)
+        ):
             yield from self._made_by(site.context, where, function, source.group(1))
         uses = text(site.module.function(holder) or site.module.root)
         if re.search(rf"load_state_dict\(\s*{re.escape(kept)}\b", uses):
@@ -234,7 +235,11 @@ class CopyLeftBehind(PythonRule):
 
     def _through_class(self, site: Site, where: Residence, argument: Node) -> Iterator[Finding]:
         function = site.module.function(argument)
-        if function is None or where.function_name(function) != "__init__" or text(argument) not in where.parameters(function):
+        if (
+            function is None
+            or where.function_name(function) != "__init__"
+            or text(argument) not in where.parameters(function)
+        ):
             return
         yield from self._made_by(site.context, where, function, text(argument))
 
@@ -250,7 +255,7 @@ class CopyLeftBehind(PythonRule):
                 yield from self._report(context, where, call.node, text(given), kept)
 
     def _report(self, context: Context, where: Residence, node: Node, original: str, kept: str) -> Iterator[Finding]:
-        move = _move_after(where, original, node)
+        move = move_after(where, original, node)
         if move is None or where.moves_of(kept, node):
             return
         class_ = where.module.class_(node)
@@ -260,7 +265,8 @@ class CopyLeftBehind(PythonRule):
             return
         line = move.node.start_point[0] + 1
         yield context.finding(
-            self, statement(node),
+            self,
+            statement(node),
             f"`{kept}` is a copy made before line {line} moves `{original}`: make it after the move, or move `{kept}` too",
             Safety.MANUAL,
         )
@@ -270,7 +276,11 @@ def _assigned_name(node: Node) -> str | None:
     """The name or `self.x` that a call's result is given, through `.eval()` and `.requires_grad_(False)`."""
     current = node
     while current.parent is not None and current.parent.type in ("attribute", "call"):
-        if current.parent.type == "attribute" and text(field(current.parent, "attribute") or current) in ("to", "cuda", "state_dict"):
+        if current.parent.type == "attribute" and text(field(current.parent, "attribute") or current) in (
+            "to",
+            "cuda",
+            "state_dict",
+        ):
             return None
         current = current.parent
     holder = current.parent
@@ -304,8 +314,17 @@ class LossTensorNotMoved(PythonRule):
     name = "loss-tensor-not-moved"
     summary = "the weights of a loss stay on the CPU"
     anchors = (
-        "CrossEntropyLoss", "NLLLoss", "NLLLoss2d", "BCELoss", "BCEWithLogitsLoss", "MultiMarginLoss", "MultiLabelSoftMarginLoss",
-        "cross_entropy", "nll_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits",
+        "CrossEntropyLoss",
+        "NLLLoss",
+        "NLLLoss2d",
+        "BCELoss",
+        "BCEWithLogitsLoss",
+        "MultiMarginLoss",
+        "MultiLabelSoftMarginLoss",
+        "cross_entropy",
+        "nll_loss",
+        "binary_cross_entropy",
+        "binary_cross_entropy_with_logits",
     )
     examples = (
         Example(
@@ -328,11 +347,19 @@ class LossTensorNotMoved(PythonRule):
         ),
     )
     leaves = (
-        Leave(_HEAD + "net.to(device)\nc = nn.CrossEntropyLoss(weight=torch.ones(3)).to(device)\n", "moved when it is made"),
-        Leave(_HEAD + "net.to(device)\nc = nn.CrossEntropyLoss(weight=torch.ones(3).to(device))\n", "its weight is moved"),
+        Leave(
+            _HEAD + "net.to(device)\nc = nn.CrossEntropyLoss(weight=torch.ones(3)).to(device)\n",
+            "moved when it is made",
+        ),
+        Leave(
+            _HEAD + "net.to(device)\nc = nn.CrossEntropyLoss(weight=torch.ones(3).to(device))\n", "its weight is moved"
+        ),
         Leave(_HEAD + "net.to(device)\nc = nn.CrossEntropyLoss(weight=torch.ones(3))\nc.to(device)\n", "moved later"),
         Leave(_HEAD + "net.to(device)\nc = nn.CrossEntropyLoss(ignore_index=0)\n", "has no weight"),
-        Leave(_HEAD + "net.to(device)\nc = nn.BCEWithLogitsLoss(pos_weight=torch.tensor(3.0))\n", "a single number may stay"),
+        Leave(
+            _HEAD + "net.to(device)\nc = nn.BCEWithLogitsLoss(pos_weight=torch.tensor(3.0))\n",
+            "a single number may stay",
+        ),
         Leave(
             _HEAD + "class A(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
             "        self.c = nn.CrossEntropyLoss(weight=torch.ones(3))\nA().to(device)\n",
@@ -366,7 +393,7 @@ class LossTensorNotMoved(PythonRule):
     def _function(self, site: Site, call: Call, weight: Argument) -> Iterator[Finding]:
         where = residence(site.context)
         output = call.argument(0, "input")
-        if output is None or where.of(output.value) is not Home.DEVICE:
+        if output is None or where.of(output.value) is not Home.DEVICE or self._is_made_here(site, weight):
             return
         shown = text(output.value) if output.value.type in ("identifier", "attribute") else None
         moved = f"{text(weight.value)}.to({shown or 'input'}.device)"
@@ -377,6 +404,16 @@ class LossTensorNotMoved(PythonRule):
         yield site.context.finding(
             self, call.node, message, Safety.UNSAFE, [site.module.insert(weight.value.end_byte, f".to({shown}.device)")]
         )
+
+    def _is_made_here(self, site: Site, weight: Argument) -> bool:
+        """Whether the weight is made in the same function: then its factory is to blame."""
+        function = site.module.function(site.leaf)
+        if function is None:
+            return False
+        if weight.value.type == "call":
+            return True
+        bindings = residence(site.context).reaching(weight.value) if weight.value.type == "identifier" else []
+        return any(same(b.scope, function) and b.kind == "assignment" for b in bindings)
 
     def _moves(self, site: Site, call: Call) -> bool:
         """Whether the loss gets to the device, as far as this file tells."""
@@ -395,7 +432,9 @@ class LossTensorNotMoved(PythonRule):
         context = site.context
         device = device_at(context, call.node)
         shown = device or "device"
-        message = f"the weight `{text(weight.value)[:40]}` stays on the CPU; write `{text(call.function)}(...).to({shown})`"
+        message = (
+            f"the weight `{text(weight.value)[:40]}` stays on the CPU; write `{text(call.function)}(...).to({shown})`"
+        )
         edits = [] if device is None else [site.module.insert(call.node.end_byte, f".to({device})")]
         return context.finding(self, call.node, message, Safety.SAFE if edits else Safety.MANUAL, edits)
 
