@@ -87,7 +87,9 @@ def main() -> int:
                 {place: safety for place, safety in outcome.reported.items() if place[1] in only},
             )
         missing, extra, expected = (
-            missing + len(outcome.missing), extra + len(outcome.extra), expected + len(outcome.expected),
+            missing + len(outcome.missing),
+            extra + len(outcome.extra),
+            expected + len(outcome.expected),
         )
         print(outcome.file)
         for mark, shown in lines(outcome):

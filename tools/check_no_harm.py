@@ -16,9 +16,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from anydevice.finding import Finding, Safety
+from anydevice.finding import Finding
 from anydevice.project.examine import examine
-from anydevice.project.fixing import fix, parses
+from anydevice.project.fixing import Pass, fix, parses, passes
 from anydevice.project.settings import Settings
 from anydevice.project.tree import Tree
 from anydevice.source.document import Document, read
@@ -56,20 +56,17 @@ def check(folder: Path, *, unsafe: bool) -> list[str]:
         def ask(document: Document) -> tuple[Finding, ...]:
             return examine(document, tree.circumstances).findings
 
-        first = ask(before)
         result = fix(before, ask, unsafe=unsafe)
         fixed_count += len(result.applied)
         left_count += len(result.left)
         problems += [f"{found.name}: dropped {f.code} ({why})" for f, why in result.dropped]
         if parses(before.data) and not parses(result.document.data):
             problems.append(f"{found.name}: no longer parses")
+        for one in passes(before, ask, unsafe=unsafe):
+            problems += [f"{found.name}:{line}: changed outside of a finding" for line in _strays(one)]
         again = fix(result.document, ask, unsafe=unsafe)
         if again.document.data != result.document.data:
             problems.append(f"{found.name}: a second fix changes it again ({again.applied[0].code})")
-        applied = (*first, *result.applied)
-        problems += [
-            f"{found.name}:{line}: changed outside of a finding" for line in _strays(before, result.document, applied)
-        ]
     print(
         f"{folder.name:<40} {len(tree.found):>5} {len(scanned.findings):>6} {fixed_count:>6} {left_count:>5}  "
         f"{'; '.join(problems[:4]) or '-'}"
@@ -77,19 +74,17 @@ def check(folder: Path, *, unsafe: bool) -> list[str]:
     return problems
 
 
-def _strays(before: Document, after: Document, findings: tuple[Finding, ...]) -> list[int]:
-    """The lines of `before` that changed though no finding or edit covers them."""
-    old, new = before.data.decode().splitlines(), after.data.decode().splitlines()
+def _strays(one: Pass) -> list[int]:
+    """The lines that a pass changed though no edit of what it applied covers them."""
     covered: set[int] = set()
-    for finding in findings:
-        if finding.safety is Safety.MANUAL:
-            continue
+    for finding in one.applied:
         for span in (finding.span, *(edit.span for edit in finding.edits)):
-            first = before.data.count(b"\n", 0, span.start) + 1
-            covered.update(range(first, before.data.count(b"\n", 0, span.end) + 2))
-    strays = []
+            first = one.before.data.count(b"\n", 0, span.start) + 1
+            covered.update(range(first, one.before.data.count(b"\n", 0, span.end) + 2))
+    old, new = one.before.data.decode().splitlines(), one.after.data.decode().splitlines()
+    strays: list[int] = []
     for tag, start, end, _, _ in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
-        if tag != "insert" and tag != "equal":
+        if tag not in ("insert", "equal"):
             strays += [line for line in range(start + 1, end + 1) if line not in covered]
     return strays
 

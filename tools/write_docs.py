@@ -16,8 +16,9 @@ def main() -> int:
     rules = all_rules()
     table = "\n".join(f"| [{r.code}](#{r.name}-{r.code.lower()}) | {r.name} | {r.summary} |" for r in rules)
     head = (
-        "# Rules\n\nMade from the rules by `make docs`; do not edit. In the examples, `device` is the definition that `fix` "
-        f"adds after the imports, or one that the file has already.\n\n| code | name | what it finds |\n|---|---|---|\n{table}\n"
+        "# Rules\n\nMade from the rules by `make docs`; do not edit. In the examples, `device` is the definition that "
+        "`fix` adds after the imports, or one that the file has already.\n\n"
+        f"| code | name | what it finds |\n|---|---|---|\n{table}\n"
     )
     # A rule's page is a document of its own; here it is a section.
     pages = "\n".join(page(rule).replace("\n## ", "\n### ").replace("# ", "## ", 1) for rule in rules)

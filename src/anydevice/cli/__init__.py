@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import importlib
+import io
+import sys
+from typing import Any
 
 import click
 
 from anydevice import __version__
+
+_INTERRUPTED = 128 + 2  # what shells say of a program that Ctrl-C (signal 2) has ended
 
 # verb -> what the overview says of it; the command is `anydevice.cli.<verb>.command`
 VERBS = {
@@ -19,6 +24,16 @@ VERBS = {
 
 class _Verbs(click.Group):
     """Loads a verb's module only when the verb is asked for."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        for stream in (sys.stdout, sys.stderr):  # what they cannot encode is spelled out rather than raised
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="backslashreplace")
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:  # click would end with 1, which means findings
+            click.echo("anydevice: interrupted; every file is either as it was or fixed", err=True)
+            raise click.exceptions.Exit(_INTERRUPTED) from None
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(VERBS)

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import click
 
+from anydevice.cli.options import Stop
+
 _PROJECT = Path(__file__).parent / "demo_project"
 
 
@@ -18,14 +20,22 @@ _PROJECT = Path(__file__).parent / "demo_project"
 @click.option("--keep", type=click.Path(path_type=Path, file_okay=False), help="Make the project here and keep it.")
 def command(keep: Path | None) -> None:
     """Make a small CUDA-only project, scan it, show the diff, fix it, and train it on this machine's device."""
-    if keep is not None and keep.exists() and any(keep.iterdir()):
-        raise click.ClickException(f"'{keep}' is not empty; name a new folder")
+    if keep is not None:
+        _make(keep)
     with tempfile.TemporaryDirectory(prefix="anydevice-demo-") as temporary:
         folder = keep if keep is not None else Path(temporary)
-        folder.mkdir(parents=True, exist_ok=True)
         for file in _PROJECT.glob("*.py.txt"):  # as text, since no Python of today can compile them
             shutil.copyfile(file, folder / file.name.removesuffix(".txt"))
         sys.exit(_show(folder))
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise Stop(f"'{folder}' is not empty; name a new folder")
+    except OSError as error:
+        raise Stop(f"cannot make '{folder}': {error.strerror}") from None
 
 
 def _show(folder: Path) -> int:

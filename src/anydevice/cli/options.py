@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from anydevice.project.settings import Settings, SettingsError, load, project_root
+from anydevice.report.plain import printable
+
+if TYPE_CHECKING:
+    from anydevice.project.ratchet import AddedLines
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -43,10 +47,20 @@ def split(values: tuple[str, ...]) -> tuple[str, ...] | None:
     return tuple(part.strip() for value in values for part in value.split(",") if part.strip()) or None
 
 
+def lines_since(revision: str | None, root: Path) -> AddedLines | None:
+    """The lines added since a revision; None where none is asked for. Ends the program where git cannot tell."""
+    if revision is None:
+        return None
+    from anydevice.project.ratchet import RatchetError, added_lines
+
+    try:
+        return added_lines(revision, root)
+    except RatchetError as error:
+        raise Stop(str(error)) from None
+
+
 def settings_of(paths: tuple[Path, ...], values: dict[str, Any]) -> tuple[Settings, Path]:
     """The settings in force and the project's root. Ends the program with status 2 where they cannot be used."""
-    from packaging.version import InvalidVersion, Version
-
     from anydevice.rules.registry import select
 
     root = project_root(paths)
@@ -63,10 +77,6 @@ def settings_of(paths: tuple[Path, ...], values: dict[str, Any]) -> tuple[Settin
     try:
         settings = load(root, overrides)
         select(settings.select, settings.ignore)
-        if settings.torch is not None:
-            Version(settings.torch)
-    except InvalidVersion:
-        raise Stop(f"'{settings.torch}' is no version; write for example --torch 2.6") from None
     except (SettingsError, ValueError) as error:
         raise Stop(str(error)) from None
     return settings, root
@@ -79,4 +89,4 @@ class Stop(click.ClickException):
 
     def show(self, file: Any = None) -> None:
         """Print the line."""
-        click.echo(f"anydevice: {self.message}", file=file, err=True)
+        click.echo(f"anydevice: {printable(self.message)}", file=file, err=True)

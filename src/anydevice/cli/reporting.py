@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+import io
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
 
 from anydevice.cli.options import Stop
 from anydevice.report import write
+from anydevice.report.plain import printable
 from anydevice.report.summary import Report
 
 
-def emit(report: Report, format_: str, output: Path | None, *, quiet: bool = False) -> None:
-    """Write `report`; with `quiet` only its errors and notices."""
-    for line in (*report.skipped, *report.errors):
-        click.echo(f"anydevice: {line}", err=True)
-    if quiet:
-        return
+def tell(lines: Iterable[str]) -> None:
+    """Print notices and errors, one line each, to stderr."""
+    for line in lines:
+        click.echo(f"anydevice: {printable(line)}", err=True)
+
+
+def emit(report: Report, format_: str, output: Path | None) -> None:
+    """Write `report` to `output` or stdout, its errors and notices to stderr."""
+    tell((*report.notices, *report.errors))
     if output is None:
         write(report, format_, sys.stdout)
         return
+    whole = io.StringIO()
+    write(report, format_, whole)
     try:
-        with output.open("w", encoding="utf-8") as stream:
-            write(report, format_, stream)
+        output.write_text(whole.getvalue(), encoding="utf-8", errors="backslashreplace")
     except OSError as error:
         raise Stop(f"cannot write '{output}': {error.strerror}") from None

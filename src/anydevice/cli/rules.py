@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -18,24 +17,24 @@ if TYPE_CHECKING:
 @click.argument("code", required=False)
 @click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text", help="Form of the answer.")
 def command(code: str | None, format_: str) -> None:
-    """List all rules, or explain the rule CODE (a code like ADA01, or a name)."""
+    """List all rules or those of a family (ADA), or explain one: CODE is its code (ADA01) or its name."""
     from anydevice.rules.registry import all_rules
 
-    rules = [rule for rule in all_rules() if code is None or code.upper() == rule.code or code == rule.name]
+    rules = [rule for rule in all_rules() if code is None or rule.code.startswith(code.upper()) or rule.name == code]
     if not rules:
         raise Stop(f"no rule is called '{code}'; 'anydevice rules' lists them")
     if format_ == "json":
         import json
 
-        json.dump([_as_json(rule) for rule in rules], sys.stdout, indent=2)
-        click.echo()
-    elif code is None:
-        for rule in rules:
-            click.echo(f"{rule.code}  {rule.name:<32} {rule.summary}")
-    else:
+        click.echo(json.dumps([_as_json(rule) for rule in rules], indent=2))
+    elif code is not None and len(rules) == 1:
         from anydevice.rules.handbook import page
 
-        click.echo(page(rules[0]))
+        click.echo(page(rules[0]), nl=False)
+    else:
+        widest = max(len(rule.name) for rule in rules)
+        for rule in rules:
+            click.echo(f"{rule.code}  {rule.name:{widest}}  {rule.summary}")
 
 
 def _as_json(rule: Rule) -> dict[str, object]:
@@ -44,6 +43,6 @@ def _as_json(rule: Rule) -> dict[str, object]:
         "name": rule.name,
         "summary": rule.summary,
         "explanation": inspect.cleandoc(type(rule).__doc__ or ""),
-        "examples": [{"id": e.id, "before": e.before, "after": e.after} for e in rule.examples],
-        "leaves": [{"source": e.source, "why": e.why} for e in rule.leaves],
+        "examples": [{"id": e.id, "path": e.path, "before": e.before, "after": e.after} for e in rule.examples],
+        "leaves": [{"path": e.path, "source": e.source, "why": e.why} for e in rule.leaves],
     }

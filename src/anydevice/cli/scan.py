@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from anydevice.cli.options import Stop, settings_of, shared
+from anydevice.cli.options import lines_since, settings_of, shared
 
 
 @click.command("scan")
@@ -30,13 +30,14 @@ def command(
     Nothing is changed, imported or run.
     """
     from anydevice.cli.reporting import emit
-    from anydevice.project.ratchet import RatchetError, added_lines, only_added
+    from anydevice.project.ratchet import only_added
     from anydevice.project.tree import Tree
     from anydevice.report.progress import progress_bar
     from anydevice.report.summary import Report
 
     paths = paths or (Path(),)
     settings, root = settings_of(paths, values)
+    added = lines_since(revision, root)
     tree = Tree(paths, settings, root=root)
     with progress_bar("scanning") as progress:
         scanned = tree.scan(progress)
@@ -45,15 +46,12 @@ def command(
         from anydevice.project.imports import scan_imports
 
         findings += scan_imports(tree)
-    if revision is not None:
-        try:
-            findings = list(only_added(findings, added_lines(revision, root)))
-        except RatchetError as error:
-            raise Stop(str(error)) from None
+    if added is not None:
+        findings = only_added(findings, added)
     report = Report(
         findings=tuple(findings),
         files=scanned.files,
-        skipped=tuple(scanned.notices),
+        notices=tuple(scanned.notices),
         errors=tuple(scanned.errors),
         suppressed=scanned.silenced,
     )

@@ -7,6 +7,7 @@ import json
 import os
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,32 +16,38 @@ from anydevice import __version__
 from anydevice.finding import Edit, Finding, Safety, Span
 
 _FORMAT = 1
+_KEPT = 20_000  # files' worth of findings, the oldest of which go first
 
 
 class Cache:
-    """A file of findings for one project, rule set and target. Unreadable or foreign content counts as empty."""
+    """A file of findings for one project, by `stamp`: that of the code which made them (see `fingerprint`).
 
-    def __init__(self, path: Path) -> None:
+    Unreadable or foreign content counts as empty.
+    """
+
+    def __init__(self, path: Path, stamp: str) -> None:
         self._path = path
+        self._stamp = stamp
         self._known: dict[str, list[Any]] = {}
         self._used: dict[str, list[Any]] = {}
         try:
             stored = json.loads(path.read_bytes())
-            if isinstance(stored, dict) and stored.get("format") == _FORMAT and isinstance(stored.get("files"), dict):
-                self._known = stored["files"]
         except (OSError, ValueError, RecursionError):
-            pass
+            return
+        if isinstance(stored, dict) and (stored.get("format"), stored.get("stamp")) == (_FORMAT, stamp):
+            files = stored.get("files")
+            self._known = files if isinstance(files, dict) else {}
 
     @classmethod
-    def for_project(cls, root: Path, fingerprint: str) -> Cache:
+    def for_project(cls, root: Path, stamp: str) -> Cache:
         """The cache of the project at `root`, in the user's cache folder (or `ANYDEVICE_CACHE_DIR`)."""
         folder = os.environ.get("ANYDEVICE_CACHE_DIR")
         if not folder:
             from platformdirs import user_cache_dir
 
             folder = user_cache_dir("anydevice")
-        key = hashlib.blake2b(f"{root}\0{fingerprint}".encode(), digest_size=12).hexdigest()
-        return cls(Path(folder) / f"{key}.json")
+        key = hashlib.blake2b(os.fsencode(root), digest_size=12).hexdigest()
+        return cls(Path(folder) / f"{key}.json", stamp)
 
     def get(self, key: str, path: str) -> list[Finding] | None:
         """The findings stored for `key`, as findings of the file `path`; None when there are none."""
@@ -49,7 +56,7 @@ class Cache:
             return None
         try:
             findings = [_finding(item, path) for item in stored]
-        except (TypeError, ValueError, KeyError):
+        except (TypeError, ValueError, KeyError, AttributeError):
             return None
         self._used[key] = stored
         return findings
@@ -59,24 +66,32 @@ class Cache:
         self._used[key] = [_stored(finding) for finding in findings]
 
     def save(self) -> None:
-        """Write what this run used; a folder that cannot be written is no error."""
-        if self._used == self._known:
+        """Write what is new, beside what other runs have found; a folder that cannot be written is no error."""
+        if self._used.keys() <= self._known.keys():
             return
+        files = {key: value for key, value in self._known.items() if key not in self._used} | self._used
+        oldest = list(files)[: max(0, len(files) - max(_KEPT, len(self._used)))]
+        for key in oldest:
+            del files[key]
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             handle, name = tempfile.mkstemp(dir=self._path.parent)
+        except OSError:
+            return
+        try:
             with os.fdopen(handle, "w", encoding="utf-8") as file:
-                json.dump({"format": _FORMAT, "files": self._used}, file, separators=(",", ":"))
+                file.write(json.dumps({"format": _FORMAT, "stamp": self._stamp, "files": files}, separators=(",", ":")))
             Path(name).replace(self._path)
         except OSError:
-            pass
+            with suppress(OSError):
+                Path(name).unlink()
 
 
 def digest(data: bytes, *more: str) -> str:
     """The key of a file's content under some circumstances."""
     state = hashlib.blake2b(data, digest_size=16)
     for item in more:
-        state.update(item.encode())
+        state.update(item.encode(errors="surrogateescape") + b"\0")
     return state.hexdigest()
 
 

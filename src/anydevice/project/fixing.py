@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from anydevice.finding import Finding, Safety
@@ -26,30 +26,52 @@ class Fixed:
     dropped: tuple[tuple[Finding, str], ...]
 
 
+@dataclass(frozen=True)
+class Pass:
+    """One round of fixing: the document before and after, what was applied, and what was refused, with the reason."""
+
+    before: Document
+    after: Document
+    applied: tuple[Finding, ...]
+    dropped: tuple[tuple[Finding, str], ...]
+
+
 def fix(document: Document, examine: Callable[[Document], Sequence[Finding]], *, unsafe: bool = False) -> Fixed:
     """Apply what `examine` finds fixable, again and again until nothing is left to apply.
 
     `unsafe` also applies edits graded unsafe. A fix after which the document would no longer parse is dropped.
     """
     applied: list[Finding] = []
-    dropped: dict[tuple[str, str], tuple[Finding, str]] = {}
-    findings: Sequence[Finding] = examine(document)
+    dropped: list[tuple[Finding, str]] = []
+    for one in passes(document, examine, unsafe=unsafe):
+        applied += one.applied
+        dropped += one.dropped
+        document = one.after
+    return Fixed(document, tuple(applied), tuple(examine(document)), tuple(dropped))
+
+
+def passes(
+    document: Document, examine: Callable[[Document], Sequence[Finding]], *, unsafe: bool = False
+) -> Iterator[Pass]:
+    """The rounds of `fix`, each with all edits that overlap no other."""
+    refused: set[tuple[str, str]] = set()
     for _ in range(_PASSES):
-        wanted = [f for f in findings if _wanted(f, unsafe) and _key(f) not in dropped]
-        if not wanted:
-            break
+        wanted = [f for f in examine(document) if _wanted(f, unsafe) and _key(f) not in refused]
         accepted, _ = compatible([f.edits for f in wanted])
         batch = [wanted[index] for index in accepted]
-        changed, refused = _apply(document, batch)
-        for finding in refused:
-            dropped[_key(finding)] = (finding, "the result would not parse")
-        kept = [f for f in batch if f not in refused]
+        changed, bad = _apply(document, batch)
+        refused.update(_key(finding) for finding in bad)
+        done = Pass(
+            document,
+            changed,
+            tuple(f for f in batch if f not in bad),
+            tuple((f, "the result would not parse") for f in bad),
+        )
+        if done.applied or done.dropped:
+            yield done
         if changed.data == document.data:
-            break
-        applied += kept
+            return
         document = changed
-        findings = examine(document)
-    return Fixed(document, tuple(applied), tuple(findings), tuple(dropped.values()))
 
 
 def _wanted(finding: Finding, unsafe: bool) -> bool:
@@ -63,19 +85,23 @@ def _key(finding: Finding) -> tuple[str, str]:
 
 def _apply(document: Document, batch: list[Finding]) -> tuple[Document, list[Finding]]:
     """The document with the batch applied, and those of the batch that had to be left out."""
-    whole = document.apply([edit for finding in batch for edit in finding.edits])
-    if still_parses(document, whole):
+    whole = _attempt(document, batch)
+    if whole is not None:
         return whole, []
-    refused = []
-    for finding in batch:
-        alone = document.apply(finding.edits)
-        if not still_parses(document, alone):
-            refused.append(finding)
-    good = [finding for finding in batch if finding not in refused]
-    together = document.apply([edit for finding in good for edit in finding.edits])
-    if still_parses(document, together):
-        return together, refused
+    good = [finding for finding in batch if _attempt(document, [finding]) is not None]
+    together = _attempt(document, good)
+    if together is not None:
+        return together, [finding for finding in batch if finding not in good]
     return document, batch
+
+
+def _attempt(document: Document, batch: Sequence[Finding]) -> Document | None:
+    """The document with the edits of the batch made; None where they cannot be, or where it would no longer parse."""
+    try:
+        changed = document.apply([edit for finding in batch for edit in finding.edits])
+    except ValueError:  # into a notebook's magic, for one
+        return None
+    return changed if still_parses(document, changed) else None
 
 
 def still_parses(before: Document, after: Document) -> bool:

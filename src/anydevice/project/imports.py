@@ -10,25 +10,30 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from tree_sitter import Node
+
 from anydevice.finding import Finding, Safety
 from anydevice.project.settings import Settings
+from anydevice.project.suppression import suppress
 from anydevice.project.tree import Tree
+from anydevice.rules.target import DEFAULT
 from anydevice.source.document import Document, UnreadableError, read
 from anydevice.source.module import Module
+from anydevice.source.syntax import field, first_named, text
 
 CODE, NAME = "ADR01", "imported-package-tied-to-cuda"
 # Packages that deal with devices for a living, and the standard library: their mentions of CUDA are no ties.
 _NOT_ASKED = frozenset(
     {"torch", "torchvision", "torchaudio", "numpy", "anydevice", "__future__", *sys.stdlib_module_names}
 )
-_IMPORT = re.compile(rb"(?m)^[ \t]*(?:import|from)[ \t]+(\w+)")
+_IMPORT = re.compile(rb"\b(?:import|from)[ \t]+(\w+)")
 # What ties a library to CUDA for its callers; questions and choices in it do not.
 _TIES = ("ADA", "ADB05", "ADD", "ADE", "ADL", "ADN")
 
 
 def scan_imports(tree: Tree) -> list[Finding]:
     """One finding per file and imported package that is tied to CUDA, at the line of the import."""
-    own = {found.path.stem for found in tree.found} | {found.path.parent.name for found in tree.found}
+    own = {found.path.stem for found in tree.found} | {found.path.absolute().parent.name for found in tree.found}
     findings: list[Finding] = []
     ties: dict[str, str | None] = {}
     for found in tree.found:
@@ -36,32 +41,34 @@ def scan_imports(tree: Tree) -> list[Finding]:
             continue
         try:
             document = read(found.path, found.name)
-        except UnreadableError:
+        except UnreadableError:  # the scan has told
             continue
-        for package, start, end in _imported(document):
-            if package in own or package in _NOT_ASKED:
-                continue
+        here = []
+        for package, node in _imported(document, own | _NOT_ASKED):
             if package not in ties:
                 ties[package] = _ties_of(package, tree.settings)
             message = ties[package]
             if message is not None:
-                span = document.span(start, end)
-                findings.append(
-                    Finding(
-                        CODE, NAME, document.name, span, message, Safety.MANUAL, (), document.line_text(span).strip()
-                    )
-                )
+                span = document.span(node.start_byte, node.end_byte)
+                source = document.line_text(span).strip()
+                here.append(Finding(CODE, NAME, document.name, span, message, Safety.MANUAL, source=source))
+        findings += suppress(document, here).findings
     return findings
 
 
-def _imported(document: Document) -> Iterator[tuple[str, int, int]]:
-    seen = set()
-    for match in _IMPORT.finditer(document.data):
-        package = match.group(1).decode()
-        leaf = Module(document).leaf(*match.span(1)) if package not in seen and package not in _NOT_ASKED else None
-        if leaf is not None and leaf.type == "identifier":
-            seen.add(package)
-            yield package, match.start(1), match.end(1)
+def _imported(document: Document, left_out: set[str] | frozenset[str]) -> Iterator[tuple[str, Node]]:
+    """The packages that a file imports, each once, with the node that names it first."""
+    if all(match[1].decode() in left_out for match in _IMPORT.finditer(document.data)):
+        return  # most files; they need not be parsed
+    seen = set(left_out)
+    for statement in Module(document).names.import_statements:
+        source = field(statement, "module_name")
+        for named in [source] if source is not None else statement.children_by_field_name("name"):
+            dotted = field(named, "name") if named.type == "aliased_import" else named
+            first = first_named(dotted) if dotted is not None and dotted.type == "dotted_name" else None
+            if first is not None and text(first) not in seen:
+                seen.add(text(first))
+                yield text(first), first
 
 
 def _ties_of(package: str, settings: Settings) -> str | None:
@@ -74,17 +81,17 @@ def _ties_of(package: str, settings: Settings) -> str | None:
     places = [place for place in places if place.is_dir() or place.suffix == ".py"]
     if not places:
         return None
-    scanned = Tree(
-        places, replace(settings, respect_gitignore=False, torch=settings.torch or "2.6"), root=places[0]
-    ).scan()
-    found = [f for f in scanned.findings if f.code.startswith(_TIES)]
+    asked = replace(
+        settings, select=_TIES, ignore=(), exclude=(), respect_gitignore=False, torch=settings.torch or str(DEFAULT)
+    )
+    found = Tree(places, asked, root=places[0]).scan().findings
     if not found:
         return None
     files = Counter(f.path for f in found)
     worst = files.most_common(1)[0][0]
     first = next(f for f in found if f.path == worst)
     return (
-        f"'{package}' is tied to CUDA in {len(found)} places of {len(files)} files, most in {Path(worst).name} "
+        f"'{package}' is tied to CUDA: {len(found)} places in {len(files)} files, most in {Path(worst).name} "
         f"(first: line {first.span.line}, `{first.source[:60]}`); it is not edited: pass it a device, or run on CUDA "
         "what calls it"
     )

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from packaging.version import InvalidVersion, Version
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -43,15 +46,17 @@ _KEYS = {
     "jobs": "jobs",
     "cache": "cache",
 }
+_KINDS: dict[type, str] = {str: "a string", bool: "true or false", int: "a number from 1 on"}
 _TYPES: dict[str, type] = {"torch": str, "unsafe": bool, "respect_gitignore": bool, "jobs": int, "cache": bool}
+_MARKERS = ("pyproject.toml", "setup.py", "setup.cfg", ".git")  # of the folder in which a project begins
 
 
 def project_root(paths: Sequence[Path]) -> Path:
-    """The nearest folder at or above the first path with a pyproject.toml, a setup.py or a .git; else that folder."""
-    start = (paths[0] if paths else Path()).absolute()
+    """The nearest folder at or above the first path that has one of `_MARKERS`; else the folder of the path."""
+    start = Path(os.path.realpath(paths[0] if paths else "."))  # Path.resolve raises on loops of links
     folder = start if start.is_dir() else start.parent
     for candidate in (folder, *folder.parents):
-        if any((candidate / marker).exists() for marker in ("pyproject.toml", "setup.py", "setup.cfg", ".git")):
+        if any((candidate / marker).exists() for marker in _MARKERS):
             return candidate
     return folder
 
@@ -64,12 +69,25 @@ def load(root: Path, overrides: Mapping[str, Any]) -> Settings:
     settings = Settings()
     file = root / "pyproject.toml"
     if file.is_file():
-        try:
-            table = tomllib.loads(file.read_text(encoding="utf-8")).get("tool", {}).get("anydevice", {})
-        except (OSError, ValueError) as error:
-            raise SettingsError(f"cannot read '{file}': {error}") from None
-        settings = replace(settings, **_checked(table, file))
-    return replace(settings, **{name: value for name, value in overrides.items() if value is not None})
+        settings = replace(settings, **_checked(_table(file), file))
+    given = {name: value for name, value in overrides.items() if value is not None}
+    if "torch" in given and not _is_version(given["torch"]):
+        raise SettingsError(f"'{given['torch']}' is no version; write for example --torch 2.6")
+    return replace(settings, **given)
+
+
+def _table(file: Path) -> Mapping[str, Any]:
+    try:
+        whole = tomllib.loads(file.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise SettingsError(f"cannot read '{file}': {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise SettingsError(f"cannot read '{file}': {error}") from None
+    tool = whole.get("tool", {})
+    table = tool.get("anydevice", {}) if isinstance(tool, dict) else {}
+    if not isinstance(table, dict):
+        raise SettingsError(f"'tool.anydevice' in '{file}' must be a table: [tool.anydevice]")
+    return table
 
 
 def _checked(table: Mapping[str, Any], file: Path) -> dict[str, Any]:
@@ -78,12 +96,22 @@ def _checked(table: Mapping[str, Any], file: Path) -> dict[str, Any]:
         name = _KEYS.get(key)
         if name is None:
             raise SettingsError(f"unknown key '{key}' in [tool.anydevice] of '{file}'; known are {', '.join(_KEYS)}")
+        place = f"'{key}' in [tool.anydevice] of '{file}'"
         if name in _LISTS:
             if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-                raise SettingsError(f"'{key}' in [tool.anydevice] of '{file}' must be a list of strings")
-            values[name] = tuple(value)
-        elif not isinstance(value, _TYPES[name]) or (name == "jobs" and isinstance(value, bool)):
-            raise SettingsError(f"'{key}' in [tool.anydevice] of '{file}' must be of type {_TYPES[name].__name__}")
-        else:
-            values[name] = value
+                raise SettingsError(f"{place} must be a list of strings")
+            value = tuple(value)
+        elif type(value) is not _TYPES[name] or (isinstance(value, int) and name == "jobs" and value < 1):
+            raise SettingsError(f"{place} must be {_KINDS[_TYPES[name]]}")
+        elif isinstance(value, str) and not _is_version(value):
+            raise SettingsError(f"{place} is no version: '{value}'; write for example torch = \"2.6\"")
+        values[name] = value
     return values
+
+
+def _is_version(text: str) -> bool:
+    try:
+        Version(text)
+    except InvalidVersion:
+        return False
+    return True

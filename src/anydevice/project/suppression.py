@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from anydevice.finding import Finding
 from anydevice.source.document import Document
 
-_COMMENT = re.compile(rb"#\s*anydevice:\s*ignore(?:\[(?P<codes>[^\]\n]*)\])?[ \t]*(?P<reason>[^\n]*)")
+_COMMENT = re.compile(rb"#[ \t]*anydevice:[ \t]*ignore\b[ \t]*(?:\[(?P<codes>[^\]\n]*)\])?:?[ \t]*(?P<reason>[^\r\n]*)")
+_EVERYTHING = ""  # the beginning of every code
 
 
 @dataclass(frozen=True)
@@ -22,26 +23,27 @@ class Suppressed:
 
 
 def suppress(document: Document, findings: Sequence[Finding]) -> Suppressed:
-    """Drop the findings that a comment on one of their lines silences."""
+    """Drop the findings that a comment on their first or last line silences."""
     if b"anydevice:" not in document.data:
         return Suppressed(tuple(findings), 0, ())
-    silenced: dict[tuple[int | None, int], tuple[str, ...]] = {}
+    silenced: dict[tuple[int | None, int], list[str]] = {}
     notices = []
     for match in _COMMENT.finditer(document.data):
         span = document.span(match.start(), match.end())
-        codes = tuple(c.strip() for c in (match.group("codes") or b"").decode().split(",") if c.strip())
-        silenced[span.cell, span.line] = codes
-        if not match.group("reason").strip():
-            notices.append(
-                f"{document.name}:{span.line}: 'anydevice: ignore' without a reason; write why after the bracket"
-            )
+        here = silenced.setdefault((span.cell, span.line), [])
+        if match["codes"] is None:
+            here.append(_EVERYTHING)
+        else:
+            here += [code.strip() for code in match["codes"].decode().split(",") if code.strip()]
+        if not match["reason"].strip():
+            cell = "" if span.cell is None else f"cell {span.cell}:"
+            place = f"{document.name}:{cell}{span.line}"
+            notices.append(f"{place}: 'anydevice: ignore' without a reason; write why after the bracket")
     kept = tuple(f for f in findings if not _silences(silenced, f))
     return Suppressed(kept, len(findings) - len(kept), tuple(notices))
 
 
-def _silences(silenced: dict[tuple[int | None, int], tuple[str, ...]], finding: Finding) -> bool:
-    for line in {finding.span.line, finding.span.end_line}:
-        codes = silenced.get((finding.span.cell, line))
-        if codes is not None and (not codes or any(finding.code.startswith(c) or finding.name == c for c in codes)):
-            return True
-    return False
+def _silences(silenced: dict[tuple[int | None, int], list[str]], finding: Finding) -> bool:
+    span = finding.span
+    codes = (*silenced.get((span.cell, span.line), ()), *silenced.get((span.cell, span.end_line), ()))
+    return any(finding.code.startswith(code.upper()) or finding.name == code for code in codes)

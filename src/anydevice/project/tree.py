@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
+import stat
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,23 +18,24 @@ from anydevice.project.cache import Cache, digest, fingerprint
 from anydevice.project.examine import Circumstances, Examined, examine, examine_file, examine_files
 from anydevice.project.fixing import Fixed, fix
 from anydevice.project.pins import oldest_torch
-from anydevice.project.ratchet import only_on_added_lines
+from anydevice.project.ratchet import AddedLines, only_on_added_lines
 from anydevice.project.settings import Settings, project_root
 from anydevice.rules import facts
 from anydevice.rules.facts import Facts
 from anydevice.rules.target import DEFAULT
 from anydevice.source.discover import Found, Problem, discover
-from anydevice.source.document import Document, TooLargeError, UnreadableError, read
+from anydevice.source.document import MAX_NOTEBOOK_BYTES, Document, UnreadableError, read
 
 _SMALL = 24  # files; below, starting workers costs more than it saves
 _CHUNK = 16  # files per task, so that a few large files do not make one worker late
+_TOLD = 3  # files that were left out and are named; more are counted
 
 Progress = Callable[[int, int], None]
 
 
 @dataclass
 class Scanned:
-    """What a scan found. `errors` are things asked for that could not be done."""
+    """What a scan found. `files` were read; `errors` are things asked for that could not be done."""
 
     findings: list[Finding] = field(default_factory=list)
     files: int = 0
@@ -41,11 +46,11 @@ class Scanned:
 
 @dataclass(frozen=True)
 class FixedFile:
-    """One file after `fix_tree`; `diff` is empty where nothing changed."""
+    """One file after `Tree.fix`; `diff` is for `patch`, in the encoding of the file; empty where nothing changed."""
 
     name: str
     fixed: Fixed
-    diff: str = ""
+    diff: bytes = b""
 
 
 class Tree:
@@ -61,6 +66,7 @@ class Tree:
                 self.problems.append(item.message)
             else:
                 self.found.append(item)
+        self._named = {path.absolute() for path in paths}
         self._digests: dict[Path, str] = {}
         self.circumstances = self._circumstances()
 
@@ -68,11 +74,8 @@ class Tree:
         """One look at every file: its digest, and what it says about the whole project."""
         gathered = Facts()
         for found in self.found:
-            try:
-                if found.path.stat().st_size > _LARGE:
-                    continue
-                data = found.path.read_bytes()
-            except OSError:
+            data = _content(found.path)
+            if data is None:
                 continue
             self._digests[found.path] = digest(data)
             suffix = found.path.suffix
@@ -87,66 +90,70 @@ class Tree:
 
     def scan(self, progress: Progress = lambda done, of: None) -> Scanned:
         """Examine every file; cached results are used where the settings allow."""
-        result = Scanned(files=len(self.found), errors=list(self.problems))
         cache = Cache.for_project(self.root, fingerprint()) if self.settings.cache else None
-        missed: list[tuple[Path, str]] = []
+        missed: list[Found] = []
         examined: dict[Path, Examined] = {}
         for found in self.found:
-            stored = cache.get(self._key(found), found.name) if cache is not None else None
+            key = self._key(found)
+            stored = cache.get(key, found.name) if cache is not None and key is not None else None
             if stored is None:
-                missed.append((found.path, found.name))
+                missed.append(found)
             else:
                 examined[found.path] = Examined(found.path, tuple(stored))
-        done = len(examined)
-        progress(done, len(self.found))
-        for batch in self._spread(missed):
-            for item in batch:
-                examined[item.path] = item
-            done += len(batch)
-            progress(done, len(self.found))
-        for found in self.found:
-            item = examined[found.path]
-            result.findings += item.findings
-            result.silenced += item.silenced
-            result.notices += item.notices
-            if item.error is not None:
-                result.errors += item.error.splitlines()
-            elif cache is not None and not item.silenced and not item.notices:
-                cache.put(self._key(found), item.findings)
+        progress(len(examined), len(self.found))
+        errors = list(self.problems)
+        try:
+            for batch in self._spread(missed):
+                examined.update((item.path, item) for item in batch)
+                progress(len(examined), len(self.found))
+        except BrokenProcessPool:
+            left = len(self.found) - len(examined)
+            errors.append(f"{left} files were not examined: a worker was killed, for want of memory?; try --jobs 1")
         if cache is not None:
+            for found in self.found:
+                item, key = examined.get(found.path), self._key(found)
+                if item is not None and key is not None and not (item.silenced or item.notices or item.errors):
+                    cache.put(key, item.findings)
             cache.save()
-        return result
+        return _gathered([examined[found.path] for found in self.found if found.path in examined], errors)
 
-    def _key(self, found: Found) -> str:
-        # A file's name decides its kind; the rest of the circumstances decide what is found in it.
-        return digest(
-            self._digests.get(found.path, str(found.path)).encode(), found.path.name, repr(self.circumstances)
-        )
+    def _key(self, found: Found) -> str | None:
+        """What decides the findings in a file: its content, its name and folder (by which it has a kind), the rest."""
+        content = self._digests.get(found.path)
+        place = f"{found.path.parent.name}/{found.path.name}"
+        return None if content is None else digest(content.encode(), place, self.circumstances.key)
 
-    def _spread(self, files: list[tuple[Path, str]]) -> Iterator[list[Examined]]:
-        jobs = self.settings.jobs or os.cpu_count() or 1
-        if jobs == 1 or len(files) < _SMALL:
-            for path, name in files:
-                yield [examine_file(path, name, self.circumstances)]
+    def _spread(self, files: list[Found]) -> Iterator[list[Examined]]:
+        jobs = self.settings.jobs or _processors()
+        named = [found for found in files if found.path.absolute() in self._named]
+        alone = files if jobs == 1 or len(files) - len(named) < _SMALL else named
+        for found in alone:
+            is_named = found.path.absolute() in self._named
+            yield [examine_file(found.path, found.name, self.circumstances, named=is_named)]
+        if alone is files:
             return
         # Large files first: the last tasks to end are then the short ones.
-        ordered = sorted(files, key=lambda item: -_size(item[0]))
+        rest = [(found.path, found.name) for found in files if found.path.absolute() not in self._named]
+        ordered = sorted(rest, key=lambda item: -_size(item[0]))
         count = max(jobs * 4, -(-len(ordered) // _CHUNK))
         chunks = [ordered[start::count] for start in range(min(count, len(ordered)))]
         _ = self.circumstances.rules  # forked workers inherit the loaded rules
-        method = "fork" if "fork" in multiprocessing.get_all_start_methods() and os.name == "posix" else None
-        with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context(method)) as pool:
+        method = "fork" if sys.platform == "linux" else None  # elsewhere it is missing, or not safe
+        pool = ProcessPoolExecutor(
+            min(jobs, len(chunks)), mp_context=multiprocessing.get_context(method), initializer=_leave_interrupts
+        )
+        try:
             yield from pool.map(examine_files, chunks, [self.circumstances] * len(chunks))
+        finally:
+            pool.shutdown(cancel_futures=True)
 
     # -- fix ---------------------------------------------------------------------------------------------------
 
-    def fix(
-        self, scanned: Scanned, *, write: bool, added: dict[Path, set[int] | None] | None = None
-    ) -> Iterator[FixedFile]:
+    def fix(self, scanned: Scanned, *, write: bool, added: AddedLines | None = None) -> Iterator[FixedFile]:
         """Fix the files in which `scanned` has findings, one by one; a file is written before the next is begun.
 
-        With `added` (see `ratchet.added_lines`) only what stands on those lines. What cannot be written is added to
-        `scanned.errors`.
+        Without `write` nothing is changed, and each file's `diff` says what would be. With `added` (see
+        `ratchet.added_lines`) only what stands on those lines. What cannot be done is added to `scanned.errors`.
         """
         touched = {finding.path for finding in scanned.findings if finding.fixable}
         for found in self.found:
@@ -155,9 +162,7 @@ class Tree:
                 if fixed is not None:
                     yield fixed
 
-    def _fix_file(
-        self, found: Found, scanned: Scanned, *, write: bool, added: dict[Path, set[int] | None] | None
-    ) -> FixedFile | None:
+    def _fix_file(self, found: Found, scanned: Scanned, *, write: bool, added: AddedLines | None) -> FixedFile | None:
         try:
             document = read(found.path, found.name)
 
@@ -168,17 +173,59 @@ class Tree:
                 return only_on_added_lines(document, current, findings, added.get(found.path.resolve(), set()))
 
             fixed = fix(document, ask, unsafe=self.settings.unsafe)
-            if not fixed.applied:
-                return FixedFile(found.name, fixed)
-            if write:
+            if write and fixed.applied:
                 fixed.document.write()
-            return FixedFile(found.name, fixed, document.diff(fixed.document))
-        except (UnreadableError, OSError, UnicodeError) as error:
+            return FixedFile(found.name, fixed, b"" if write else _patch(document, fixed.document))
+        except (UnreadableError, OSError) as error:
             scanned.errors.append(str(error))
+        except Exception as error:  # a bug of ours, which must not keep the other files from being fixed
+            reason = f"{type(error).__name__}: {error}"
+            scanned.errors.append(f"cannot fix '{found.name}' ({reason}); please report this")
+        return None
+
+
+def _gathered(examined: list[Examined], errors: list[str]) -> Scanned:
+    """The whole of what was found in files. A folder full of data is worth one notice, not thousands."""
+    unread = [notice for item in examined if not item.is_read for notice in item.notices]
+    if len(unread) > _TOLD:
+        unread = [*unread[:_TOLD], f"{len(unread) - _TOLD} more files are too large or no text and were left out"]
+    return Scanned(
+        [finding for item in examined for finding in item.findings],
+        sum(item.is_read for item in examined),
+        sum(item.silenced for item in examined),
+        unread + [notice for item in examined if item.is_read for notice in item.notices],
+        errors + [error for item in examined for error in item.errors],
+    )
+
+
+def _content(path: Path) -> bytes | None:
+    """The bytes of a file, unless it is too large or not a file: a pipe would never end."""
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_NOTEBOOK_BYTES:
             return None
+        return path.read_bytes()
+    except OSError:
+        return None
 
 
-_LARGE = 100 << 20
+def _facts_of_notebook(found: Found) -> Facts:
+    try:
+        return facts.of_source(read(found.path, found.name).data)
+    except UnreadableError:
+        return Facts()
+
+
+def _patch(before: Document, after: Document) -> bytes:
+    """The diff in the bytes of the files: names as the system has them, lines in the encoding of the file."""
+    header, mark, body = before.diff(after).partition("\n@@")
+    form = getattr(before, "form", None)
+    encoding = "utf-8" if form is None else form.encoding
+    return (header + mark).encode(errors="surrogateescape") + body.encode(encoding, errors="replace")
+
+
+def _processors() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _size(path: Path) -> int:
@@ -188,8 +235,6 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _facts_of_notebook(found: Found) -> Facts:
-    try:
-        return facts.of_source(read(found.path, found.name).data)
-    except (UnreadableError, TooLargeError):
-        return Facts()
+def _leave_interrupts() -> None:
+    """Ctrl-C reaches every process of the terminal; the parent ends the work, and workers need not complain."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

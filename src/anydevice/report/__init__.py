@@ -13,4 +13,6 @@ FORMATS = {"text": "text", "json": "json_report", "sarif": "sarif", "github": "g
 
 def write(report: Report, format_: str, stream: TextIO) -> None:
     """Write `report` to `stream` in one of `FORMATS`."""
+    if format_ not in FORMATS:
+        raise ValueError(f"no format is called '{format_}'; there are {', '.join(FORMATS)}")
     importlib.import_module(f"anydevice.report.{FORMATS[format_]}").write(report, stream)

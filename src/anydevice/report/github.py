@@ -1,7 +1,11 @@
-"""The report as workflow commands, which GitHub Actions shows as annotations on the lines."""
+"""The report as workflow commands, which GitHub Actions shows as annotations on the lines.
+
+Levels are those of SARIF here: a warning where a fix mends it, a notice where a person must decide.
+"""
 
 from __future__ import annotations
 
+from pathlib import PurePath
 from typing import TextIO
 
 from anydevice.finding import Finding
@@ -10,21 +14,25 @@ from anydevice.report.summary import Report
 
 def write(report: Report, stream: TextIO) -> None:
     """Write one command per finding and per error."""
-    for finding in report.findings:
-        stream.write(_command(finding) + "\n")
-    for error in report.errors:
-        stream.write(f"::error title=anydevice::{_data(error)}\n")
+    stream.write(render(report))
+
+
+def render(report: Report) -> str:
+    """The commands, one a line."""
+    commands = [_command(finding) for finding in report.findings]
+    commands += [f"::error title=anydevice::{_data(error)}" for error in report.errors]
+    return "".join(f"{command}\n" for command in commands)
 
 
 def _command(finding: Finding) -> str:
     span = finding.span
     level = "warning" if finding.fixable else "notice"
-    properties = {"file": finding.path, "title": f"{finding.code} {finding.name}"}
+    properties = {"file": PurePath(finding.path).as_posix(), "title": f"{finding.code} {finding.name}"}
     message = finding.message
     if span.cell is None:
-        properties |= {"line": str(span.line), "endLine": str(span.end_line), "col": str(span.column)}
+        properties |= {"line": str(span.line), "endLine": str(span.end_line)}
         if span.line == span.end_line:  # GitHub takes columns within one line only
-            properties["endColumn"] = str(span.end_column)
+            properties |= {"col": str(span.column), "endColumn": str(span.end_column)}
     else:  # the lines of a cell are not lines of the file
         message = f"cell {span.cell}, line {span.line}: {message}"
     listed = ",".join(f"{key}={_property(value)}" for key, value in properties.items())

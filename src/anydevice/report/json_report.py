@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from importlib.resources import files
 from typing import Any, TextIO
 
 from anydevice import __version__
@@ -15,8 +16,19 @@ VERSION = 1  # of the form; raised when a program that reads it would break
 
 def write(report: Report, stream: TextIO) -> None:
     """Write `report` as one JSON object."""
-    json.dump(as_object(report), stream, indent=2, ensure_ascii=False)
-    stream.write("\n")
+    stream.write(render(report))
+
+
+def render(report: Report) -> str:
+    """`report` as the text of one JSON object."""
+    # ASCII, so that it is valid whatever the encoding of the stream, and file names that are no text are kept.
+    return json.dumps(as_object(report), indent=2) + "\n"
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema that every report follows."""
+    loaded: dict[str, Any] = json.loads((files("anydevice.report") / "schema" / "report.schema.json").read_bytes())
+    return loaded
 
 
 def as_object(report: Report) -> dict[str, Any]:
@@ -34,7 +46,7 @@ def as_object(report: Report) -> dict[str, Any]:
             "per_file": {path: asdict(Counts.of(findings)) for path, findings in report.by_file.items()},
             "per_rule": report.by_rule,
         },
-        "skipped": list(report.skipped),
+        "notices": list(report.notices),
         "errors": list(report.errors),
     }
 

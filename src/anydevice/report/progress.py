@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 _PATIENCE = 0.5  # seconds; work that ends sooner shows no bar
+_PAUSE = 0.1  # seconds between two looks of the bar
 
 
 @contextmanager
@@ -26,27 +27,29 @@ def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
 class _Bar:
     def __init__(self, what: str) -> None:
         self._what = what
-        self._start = time.monotonic()
+        self._next = time.monotonic() + _PATIENCE
         self._stop: Callable[[], None] = lambda: None
         self._show: Callable[[int, int], None] | None = None
 
     def update(self, done: int, of: int) -> None:
+        now = time.monotonic()
+        if now < self._next:
+            return
+        self._next = now + _PAUSE
         if self._show is None:
-            if time.monotonic() - self._start < _PATIENCE:
-                return
-            self._begin(of)
-        if self._show is not None:
-            self._show(done, of)
+            self._show = self._begin()
+        self._show(done, of)
 
     def stop(self) -> None:
         self._stop()
 
-    def _begin(self, of: int) -> None:
+    def _begin(self) -> Callable[[int, int], None]:
         from rich.console import Console
         from rich.progress import Progress
 
-        progress = Progress(console=Console(stderr=True), transient=True)
-        task = progress.add_task(self._what, total=of)
+        # Without the thread that would refresh the bar: worker processes may be forked while it shows.
+        progress = Progress(console=Console(stderr=True), transient=True, auto_refresh=False)
+        task = progress.add_task(self._what, total=None)
         progress.start()
         self._stop = progress.stop
-        self._show = lambda done, of: progress.update(task, completed=done, total=of)
+        return lambda done, of: progress.update(task, completed=done, total=of, refresh=True)

@@ -6,41 +6,43 @@ Levels: a finding that a fix can mend is a warning; one that a person must decid
 from __future__ import annotations
 
 import hashlib
-import inspect
 import json
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any, TextIO
 from urllib.parse import quote
 
 from anydevice import __version__
 from anydevice.finding import Finding, Span
+from anydevice.report.rule_info import RuleInfo, catalogue
 from anydevice.report.summary import Report
-from anydevice.rules.registry import all_rules
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 
 
 def write(report: Report, stream: TextIO) -> None:
     """Write `report` as a SARIF log of one run."""
-    json.dump(as_object(report), stream, indent=2, ensure_ascii=False)
-    stream.write("\n")
+    stream.write(render(report))
 
 
-def as_object(report: Report) -> dict[str, Any]:
-    """`report` as a SARIF log in plain lists and dicts."""
-    rules = [
-        _rule(rule.code, rule.name, rule.summary, inspect.cleandoc(type(rule).__doc__ or "")) for rule in all_rules()
-    ]
-    known = {rule["id"]: index for index, rule in enumerate(rules)}
-    for finding in report.findings:  # a finding that no rule of the catalogue made
-        if finding.code not in known:
-            known[finding.code] = len(rules)
-            rules.append(_rule(finding.code, finding.name, finding.name.replace("-", " "), ""))
-    notices = [(text, "error") for text in report.errors] + [(text, "note") for text in report.skipped]
+def render(report: Report, rules: Mapping[str, RuleInfo] | None = None) -> str:
+    """`report` as the text of a SARIF log."""
+    return json.dumps(as_object(report, rules), indent=2) + "\n"
+
+
+def as_object(report: Report, rules: Mapping[str, RuleInfo] | None = None) -> dict[str, Any]:
+    """`report` as a SARIF log in plain lists and dicts. `rules` describes them by code; by default the catalogue."""
+    listed = dict(catalogue() if rules is None else rules)
+    for finding in report.findings:  # a finding of a rule that is not described still needs an entry to point at
+        listed.setdefault(finding.code, RuleInfo(finding.code, finding.name, finding.name.replace("-", " ")))
+    known = {code: index for index, code in enumerate(listed)}
+    notices = [(text, "error") for text in report.errors] + [(text, "note") for text in report.notices]
+    seen: Counter[str] = Counter()
     run = {
-        "tool": {"driver": {"name": "anydevice", "version": __version__, "rules": rules}},
+        "tool": {"driver": {"name": "anydevice", "version": __version__, "rules": [_rule(r) for r in listed.values()]}},
         "columnKind": "unicodeCodePoints",
-        "results": [_result(finding, known[finding.code]) for finding in report.findings],
+        "results": [_result(finding, known[finding.code], seen) for finding in report.findings],
         "invocations": [
             {
                 "executionSuccessful": not report.errors,
@@ -51,26 +53,35 @@ def as_object(report: Report) -> dict[str, Any]:
     return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
 
 
-def _rule(code: str, name: str, summary: str, explanation: str) -> dict[str, Any]:
-    return {
-        "id": code,
-        "name": name,
-        "shortDescription": {"text": summary},
-        "fullDescription": {"text": explanation or summary},
+def _rule(rule: RuleInfo) -> dict[str, Any]:
+    why = rule.why or rule.summary
+    described: dict[str, Any] = {
+        "id": rule.code,
+        "name": rule.name,
+        "shortDescription": {"text": rule.summary},
+        "fullDescription": {"text": why},
+        "help": {"text": why, "markdown": why},
     }
+    if rule.help_uri is not None:
+        described["helpUri"] = rule.help_uri
+    return described
 
 
-def _result(finding: Finding, index: int) -> dict[str, Any]:
+def _result(finding: Finding, index: int, seen: Counter[str]) -> dict[str, Any]:
+    fingerprint = _fingerprint(finding)
+    seen[fingerprint] += 1  # the same line can stand in a file twice
     result: dict[str, Any] = {
         "ruleId": finding.code,
         "ruleIndex": index,
         "level": "warning" if finding.fixable else "note",
         "message": {"text": finding.message},
         "locations": [{"physicalLocation": {"artifactLocation": _artifact(finding), "region": _region(finding.span)}}],
-        "partialFingerprints": {"anydevice/v1": _fingerprint(finding)},
+        "partialFingerprints": {"anydevice/v1": f"{fingerprint}:{seen[fingerprint]}"},
         "properties": {"safety": finding.safety.value},
     }
-    if finding.span.cell is not None:
+    if finding.span.cell is not None:  # the lines of a cell are not lines of the file
+        result["message"]["text"] = f"cell {finding.span.cell}, line {finding.span.line}: {finding.message}"
+        result["locations"][0]["physicalLocation"]["region"] = {"startLine": 1}
         result["locations"][0]["logicalLocations"] = [{"name": f"cell {finding.span.cell}"}]
     elif finding.fixable:
         replacements = [
@@ -86,7 +97,8 @@ def _result(finding: Finding, index: int) -> dict[str, Any]:
 
 
 def _artifact(finding: Finding) -> dict[str, str]:
-    return {"uri": quote(PurePath(finding.path).as_posix(), errors="surrogateescape")}
+    path = PurePath(finding.path)
+    return {"uri": path.as_uri() if path.is_absolute() else quote(path.as_posix(), errors="surrogateescape")}
 
 
 def _region(span: Span) -> dict[str, int]:

@@ -53,13 +53,14 @@ def _kind(finding: Finding) -> str:
 class Report:
     """All that a scan or a fix has to say.
 
-    `skipped` and `errors` are one-line notices; `fixed` are findings whose edits were applied, `dropped` fixes that
-    were refused, with the reason. `findings` are those found, after a fix those left.
+    `files` counts those that were examined. `errors` say, one line each, what was asked for and could not be done,
+    `notices` what else is worth knowing. `fixed` are findings whose edits were applied,
+    `dropped` fixes that were refused, with the reason. `findings` are those found, after a fix those left.
     """
 
     findings: tuple[Finding, ...]
     files: int
-    skipped: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()
     suppressed: int = 0
     fixed: tuple[Finding, ...] = ()

@@ -1,4 +1,4 @@
-"""Mixed precision: what the names of `torch.amp` and `torch.cuda.amp` stand for, and how a use is written for any device.
+"""Mixed precision: what the names of `torch.amp` and `torch.cuda.amp` mean, and how a use is written for any device.
 
 Autocast to float16 stays off on the CPU, where `torch.cuda.amp.autocast` always was off: the CPU's own default is
 bfloat16, which NumPy cannot read, and its float16 lacks operators (LSTM). Loss scaling stays CUDA's: `GradScaler`
@@ -21,8 +21,12 @@ from anydevice.source.calls import Argument, Call
 from anydevice.source.names import Binding
 from anydevice.source.syntax import ancestors, field, same, strip_parens, text
 
-_CUDA_AMP = re.compile(r"torch\.cuda\.amp\.(?:autocast_mode\.|grad_scaler\.)?(autocast|GradScaler|custom_fwd|custom_bwd)\Z")
-_ANY_AMP = re.compile(r"torch\.(?:amp\.(?:autocast_mode\.|grad_scaler\.)?)?(autocast|GradScaler|custom_fwd|custom_bwd)\Z")
+_CUDA_AMP = re.compile(
+    r"torch\.cuda\.amp\.(?:autocast_mode\.|grad_scaler\.)?(autocast|GradScaler|custom_fwd|custom_bwd)\Z"
+)
+_ANY_AMP = re.compile(
+    r"torch\.(?:amp\.(?:autocast_mode\.|grad_scaler\.)?)?(autocast|GradScaler|custom_fwd|custom_bwd)\Z"
+)
 _SINCE = {
     "autocast": "torch.amp.autocast",
     "GradScaler": "torch.amp.GradScaler",
@@ -34,7 +38,7 @@ _ASKS = re.compile(r"""is_available|["']cpu["']|["']cuda["']|["']mps["']|use_mps
 
 @dataclass(frozen=True)
 class Meaning:
-    """What a reference stands for: `kind` is autocast, GradScaler, custom_fwd or custom_bwd; `cuda`: that of torch.cuda.amp.
+    """What a reference stands for: `kind` is one of the four names; `cuda`: that of torch.cuda.amp.
 
     `binding` is the import that the reference goes through, when a change of that import alone would rename it.
     """
@@ -107,7 +111,11 @@ def offered(context: Context, kind: str) -> bool:
 def call_of(reference: Node) -> Call | None:
     """The call of a reference, when it is called."""
     parent = reference.parent
-    return Call(parent) if parent is not None and parent.type == "call" and same(field(parent, "function"), reference) else None
+    return (
+        Call(parent)
+        if parent is not None and parent.type == "call" and same(field(parent, "function"), reference)
+        else None
+    )
 
 
 def plan(context: Context, reference: Node, meant: Meaning, *, renamed: bool) -> Plan | None:
@@ -185,18 +193,26 @@ def _custom(context: Context, call: Call, head: Expression) -> Plan | None:
 
 def _autocast(context: Context, call: Call, meant: Meaning, head: Expression) -> Plan | None:
     device = context.placement.device(call.node)
-    kind = device.type
-    cpu = f'{kind} != "cpu"'
-    if not context.target.has("torch.autocast.mps"):  # raised for MPS before
-        kind, cpu = f'"cpu" if {kind} == "mps" else {kind}', f'{kind} not in ("cpu", "mps")'
-    condition = None if _is_bfloat16(context, call.argument(1, "dtype")) or needs_accelerator(context, call.node) else cpu
-    names = ("enabled", "dtype", "cache_enabled") if meant.cuda else ("device_type", "dtype", "enabled", "cache_enabled")
+    kind, cpu = casting(context, device.type)
+    condition = (
+        None if _is_bfloat16(context, call.argument(1, "dtype")) or needs_accelerator(context, call.node) else cpu
+    )
+    names = (
+        ("enabled", "dtype", "cache_enabled") if meant.cuda else ("device_type", "dtype", "enabled", "cache_enabled")
+    )
     written = _written(context, call, meant, kind, condition, names)
     if written is None:
         return None
     edits, shown = written
     edits = [*_respelled(context, call.function, head), *edits, *device.edits]
     return Plan(tuple(edits), f"{head.text}({shown})", safety_at(context, call.node))
+
+
+def casting(context: Context, kind: str) -> tuple[str, str]:
+    """The device type for torch.amp.autocast, and the condition under which it casts to float16."""
+    if context.target.has("torch.autocast.mps"):
+        return kind, f'{kind} != "cpu"'
+    return f'"cpu" if {kind} == "mps" else {kind}', f'{kind} not in ("cpu", "mps")'  # it raised for MPS before
 
 
 def _scaler(context: Context, call: Call, meant: Meaning, head: Expression) -> Plan | None:

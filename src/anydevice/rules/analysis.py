@@ -163,24 +163,34 @@ def _checked(rule: PythonRule, site: Site, failures: list[str] | None) -> Iterat
 
 def _active(data: bytes, rules: tuple[PythonRule, ...], index: Index) -> tuple[set[PythonRule], set[bytes]]:
     """The rules that may have something to say about a file, and those of their anchors that it has."""
-    words_of_file = all_words(data)
+    code = _without_docstrings(data)
+    words_of_file = all_words(code)
     answers: dict[str, bool] = {}
     active: set[PythonRule] = set()
     asked: set[bytes] = set()
     for rule, single, compounds in _rules_with_words(rules):
         present = single & words_of_file
-        present |= {word for word in compounds if word in data}
+        present |= {word for word in compounds if word in code}
         if not present:
             continue
         for need in rule.needs:
             if need not in answers:
-                answers[need] = bool(index.needs[need](data))
+                answers[need] = bool(index.needs[need](code))
             if not answers[need]:
                 break
         else:
             active.add(rule)
             asked |= present
     return active, asked
+
+
+def _without_docstrings(data: bytes) -> bytes:
+    """`data` without what stands between pairs of triple quotes: a third of a documented file, at next to no cost.
+
+    Where the quotes do not pair up, or two kinds are mixed, all of `data`; the exact look comes with the hits.
+    """
+    parts = data.split(b'"""')
+    return data if len(parts) % 2 == 0 or b"'''" in data else b" ".join(parts[::2])
 
 
 def _outside_prose(data: bytes, hits: list[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -225,7 +235,7 @@ def _alias_sites(context: Context, index: Index) -> Iterator[tuple[Site, tuple[P
         parts = (binding.target or "").split(".")
         name = (binding.node.text or b"").decode()
         words = [part for part in parts if part in index.in_code and part != name]
-        if not words or parts[0] not in ("torch", "nn", "apex"):
+        if not words or parts[0] not in ("torch", "nn", "apex", "nvidia", "decord", "cv2"):
             continue
         for node in context.module.names.references(name):
             for word in words:

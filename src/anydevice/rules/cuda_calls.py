@@ -68,7 +68,7 @@ def written(context: Context, call: Call, name: str) -> Written | None:
     if api.fate in (Fate.ACCELERATOR, Fate.MODULE) and api.in_target(context.target) and context.target.has_accelerator:
         guarded = needs_accelerator(context, call.node)
         return Written(
-            f"{torch.text}.{_holder(context, api)}.{api.counterpart}",
+            f"{torch.text}.{_holder(context, api, torch.text)}.{api.counterpart}",
             device_arguments(context, call),
             None if guarded else context.placement.available(call.node),
             torch.edits,
@@ -78,10 +78,11 @@ def written(context: Context, call: Call, name: str) -> Written | None:
     return Written(text(call.function), None, Expression(f"{torch.text}.cuda.is_available()", torch.edits))
 
 
-def _holder(context: Context, api: Api) -> str:
+def _holder(context: Context, api: Api, torch: str) -> str:
     if api.fate is Fate.ACCELERATOR or (api.counterpart == "empty_cache" and context.target.torch >= MEMORY_SINCE):
         return "accelerator"
-    return "get_device_module()"
+    # asked for by name: without an argument the answer is that of the build, not of the machine
+    return f"get_device_module({torch}.accelerator.current_accelerator())"
 
 
 def device_arguments(context: Context, call: Call) -> str | None:

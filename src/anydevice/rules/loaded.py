@@ -27,22 +27,27 @@ class Use(Enum):
     MOVED = "it is moved to a device"
     MODULE = "it is used as a module"
     CALLED = "it is called"
+    NOTHING = "only numbers, names and options are read from it"
     OTHER = "something else"
 
 
 @dataclass
 class Uses:
-    """All that is seen to be done with a loaded object. `host`: some of it has to be on the CPU (random states, counters)."""
+    """All that is seen to be done with a loaded object.
+
+    `host`: some of it has to be on the CPU (random states, counters of optimizers). `seen`: the nodes looked at.
+    """
 
     kinds: set[Use] = attribute_of(default_factory=set)
     host: bool = False
+    seen: set[int] = attribute_of(default_factory=set)
 
     @property
     def placed(self) -> bool:
         """Whether its devices do not matter: all of it is copied or moved."""
         return bool(self.kinds) and (
-            self.kinds <= {Use.COPIED, Use.MOVED}
-            or (Use.MOVED in self.kinds and self.kinds <= {Use.COPIED, Use.MOVED, Use.MODULE, Use.CALLED})
+            self.kinds <= {Use.COPIED, Use.MOVED, Use.NOTHING}
+            or (Use.MOVED in self.kinds and Use.OTHER not in self.kinds)
         )
 
     @property
@@ -52,21 +57,32 @@ class Uses:
 
 
 _DEPTH = 6
-_LOADS = re.compile(r"load_(?:\w*state|weights?|pretrained|params?|parameters?|checkpoint|dict)\w*\Z|copy_\Z|restore\w*\Z")
-_PASSES = re.compile(r"state_dict|weights|rename|strip|clean|convert|OrderedDict|remap|filter|\bdict\Z|remove_prefix", re.I)
+_LOADS = re.compile(
+    r"load_(?:\w*state|weights?|pretrained|params?|parameters?|checkpoint|dict)\w*\Z|copy_\Z|restore\w*\Z"
+)
+_PASSES = re.compile(
+    r"state_dict|weights|rename|strip|clean|convert|OrderedDict|remap|filter|\bdict\Z|remove_prefix", re.I
+)
 _SCALAR = re.compile(
-    r"epoch|iter|step|best|acc|loss|arg|opt(?:ion)?s?\Z|conf|cfg|arch|param|name|version|score|metric|seed|lr|class|vocab|dim|size|meta"
-    r"|hyper|scheduler|time|git|commit|log|hist|word|label|token|map",
+    r"epoch|iter|step|best|acc|loss|arg|opt(?:ion)?s?\Z|conf|cfg|arch|hparam|name|version|score|metric|seed|lr|class|vocab|dim|size"
+    r"|meta|hyper|time|git|commit|logs?\Z|hist",
     re.I,
 )
+_STATE = re.compile(r"state|model|net|weight|ema|param|encoder|decoder|generator|discriminator", re.I)
 _HOST = re.compile(r"rng|random|optim|opt\w*\Z|scaler", re.I)
-_MODULE_METHODS = frozenset({"eval", "train", "half", "float", "double", "bfloat16", "requires_grad_", "to_empty", "apply"})
+_MODULE_METHODS = frozenset(
+    {"eval", "train", "half", "float", "double", "bfloat16", "requires_grad_", "to_empty", "apply"}
+)
 _MODULE_READS = frozenset(
     ("parameters", "named_parameters", "modules", "named_modules", "children", "named_children", "zero_grad", "buffers",
      "register_forward_hook", "add_module", "named_buffers", "module")
 )  # fmt: skip
 _MAPPING = frozenset({"items", "values", "keys", "copy", "update", "pop", "get", "setdefault"})
 _HARMLESS = frozenset({"print", "len", "isinstance", "type", "sorted", "hasattr", "str", "repr", "set", "bool", "id"})
+_IGNORED = frozenset(
+    ("comparison_operator", "expression_statement", "if_statement", "elif_clause", "not_operator", "delete_statement",
+     "assert_statement", "interpolation", "while_statement")
+)  # fmt: skip
 
 
 def uses_of(context: Context, node: Node) -> Uses:
@@ -79,6 +95,9 @@ def uses_of(context: Context, node: Node) -> Uses:
 def _follow(context: Context, node: Node, uses: Uses, depth: int) -> None:
     """Add to `uses` what the expression around `node` does with it."""
     parent = node.parent
+    if node.id in uses.seen:
+        return
+    uses.seen.add(node.id)
     if parent is None or depth > _DEPTH:
         uses.kinds.add(Use.OTHER)
         return
@@ -97,8 +116,7 @@ def _follow(context: Context, node: Node, uses: Uses, depth: int) -> None:
         _assigned(context, parent, node, uses, depth)
     elif kind in ("for_statement", "for_in_clause"):
         uses.kinds |= _iterated(context, node)
-    elif kind in ("comparison_operator", "expression_statement", "if_statement", "elif_clause", "not_operator", "delete_statement",
-                  "assert_statement", "interpolation", "while_statement"):  # fmt: skip
+    elif kind in _IGNORED:
         return
     elif kind in ("pattern_list", "tuple_pattern"):
         return  # assigned anew
@@ -114,7 +132,8 @@ def _entry(context: Context, whole: Node, key: Node | None, uses: Uses, depth: i
     parent = whole.parent
     if parent is not None and parent.type == "assignment" and same(field(parent, "left"), whole):
         return
-    if name is not None and _SCALAR.search(name) and not _HOST.search(name) and "state" not in name:
+    if name is not None and _SCALAR.search(name) and not _HOST.search(name) and not _STATE.search(name):
+        uses.kinds.add(Use.NOTHING)
         return
     before = set(uses.kinds)
     _follow(context, whole, uses, depth + 1)
@@ -171,6 +190,8 @@ def _argument(context: Context, holder: Node, uses: Uses, depth: int) -> None:
         uses.kinds.add(Use.OTHER if assign is not None and text(assign.value) != "False" else Use.COPIED)
         if call.receiver is not None and _HOST.search(text(call.receiver)):
             uses.host = True
+    elif name == "update":
+        uses.kinds |= _iterated(context, node)
     elif name in ("set_rng_state", "set_rng_state_all", "manual_seed"):
         uses.kinds.add(Use.COPIED)
         uses.host = True
@@ -197,7 +218,7 @@ def _assigned(context: Context, assignment: Node, value: Node, uses: Uses, depth
         return
     targets = [left] if left.type in ("identifier", "attribute") else list(left.named_children)
     if left.type not in ("identifier", "attribute", "pattern_list", "tuple_pattern"):
-        uses.kinds.add(Use.COPIED if left.type == "subscript" and "state_dict" in text(left) else Use.OTHER)
+        uses.kinds |= _iterated(context, assignment) if left.type == "subscript" else {Use.OTHER}
         return
     for target in targets:
         if target.type == "identifier":
@@ -244,3 +265,37 @@ def bound_device(context: Context, node: Node) -> str | None:
             if binding.value is not None and binding.kind != "function" and _NUMBER.search(text(binding.value)):
                 return None
     return name
+
+
+def is_map_location(node: Node) -> bool:
+    """Whether `node` is (in) a table or a function given as `map_location`, which this family rewrites as a whole."""
+    inside = False
+    for parent in ancestors(node):
+        if parent.type in ("lambda", "dictionary"):
+            inside = True
+            owner = parent.parent
+            while owner is not None and owner.type == "parenthesized_expression":
+                owner = owner.parent
+            if owner is None:
+                return False
+            if owner.type == "keyword_argument":
+                return text(field(owner, "name") or owner) == "map_location"
+            if owner.type == "argument_list" and owner.parent is not None:
+                return text(field(owner.parent, "function") or owner).endswith(("torch.load", "jit.load"))
+            if owner.type == "assignment":
+                return _assigned_location(owner)
+            return False
+        if parent.type in ("block", "module") or (inside and parent.type == "call"):
+            return False
+    return False
+
+
+def _assigned_location(assignment: Node) -> bool:
+    left = field(assignment, "left")
+    if left is None or left.type != "identifier":
+        return False
+    root = assignment
+    while root.parent is not None:
+        root = root.parent
+    name = text(left)
+    return f"map_location={name}" in text(root).replace(" ", "")

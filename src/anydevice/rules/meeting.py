@@ -243,6 +243,12 @@ class Trail:
     def _assigned(self, target: Node | None, calls: tuple[Node, ...], back: tuple[Node, ...]) -> Meeting | None:
         if target is None:
             return None
+        if target.type in ("pattern_list", "tuple_pattern"):
+            for child in target.named_children:
+                found = self._assigned(child, calls, back)
+                if found is not None:
+                    return found
+            return None
         if target.type == "identifier":
             binding = next((b for b in self.module.names.bindings(text(target)) if b.node.id == target.id), None)
             return self.uses_of(binding, calls, back) if binding is not None else None

@@ -64,3 +64,10 @@ def _steps(node: Node) -> Iterator[tuple[Node, Node]]:
     for parent in ancestors(node):
         yield child, parent
         child = parent
+
+
+def prefixes(name: str) -> list[str]:
+    """`self.net.head` -> itself, `self.net`."""
+    parts = name.split(".")
+    least = 2 if parts[0] == "self" else 1
+    return [".".join(parts[:count]) for count in range(len(parts), least - 1, -1)]

@@ -46,7 +46,8 @@ class Program:
     @cached_property
     def others_move(self) -> bool:
         """Whether a library (or a function of the project) moves modules and batches out of sight."""
-        return self._mentions(words.MOVERS)
+        imported = b" Trainer" in self.module.data and b"class Trainer" not in self.module.data
+        return imported or self._mentions(words.MOVERS)
 
     @cached_property
     def batches_are_moved(self) -> bool:

@@ -82,7 +82,8 @@ class Residence(Program):
         if kind == "call":
             return self._call(Call(node), env, depth)
         if kind == "subscript":
-            return self.of(field(node, "value"), env, depth)
+            home = self.of(field(node, "value"), env, depth)
+            return Home.CPU if home is Home.SCALAR else home  # what can be indexed has dimensions
         if kind in ("binary_operator", "comparison_operator", "boolean_operator"):
             return self.together(self.of(child, env, depth) for child in node.named_children)
         if kind in ("tuple", "list", "expression_list", "set"):
@@ -330,7 +331,7 @@ class Residence(Program):
             return None
         if words.STATE.search(body) or not re.search(r"\bModule\)?\s*:|Module\s*\)", body[:200]):
             return Home.MODULE
-        own = re.findall(r"\b([A-Z]\w+)\(", body)
+        own = re.findall(r"\b([A-Z]\w+)\(", body.partition(":")[2])
         return Home.MODULE if any(b"class " + name.encode() in self.module.data for name in own) else Home.STATELESS
 
     def _library_call(self, call: Call, name: str, env: Env, depth: int) -> Home | None:
@@ -457,6 +458,8 @@ class Residence(Program):
                 method in ("new_zeros", "new_ones", "new_full", "new_empty", "new_tensor", "new")
                 and home is Home.SCALAR
             ):
+                return Home.CPU
+            if home is Home.SCALAR and method in words.RESHAPING:
                 return Home.CPU
             if method in words.REDUCTIONS and not call.arguments and home is Home.CPU:
                 return Home.SCALAR

@@ -21,7 +21,7 @@ SINCE = {
     "torch.get_device_module": "2.4",
     "torch.Event": "2.4",
     "torch.OutOfMemoryError": "2.5",
-    "torch.autocast.mps": "2.5",  # float16 since 2.5, bfloat16 since 2.6; raises before (amp/autocast_mode.py of the wheels)
+    "torch.autocast.mps": "2.5",  # raises before (amp/autocast_mode.py); bfloat16 since 2.6
     "torch.accelerator": "2.6",
     "torch.distributed.get_default_backend_for_device": "2.6",
     "torch.Stream.__enter__": "2.7",

@@ -24,12 +24,14 @@ MAKERS = tuple(sorted((FACTORIES | LEGACY | {"from_numpy"}) - {"range", "normal"
 LIKE = listed("zeros_like ones_like empty_like full_like rand_like randn_like randint_like")
 # Methods whose result is no tensor, or a host value.
 NO_TENSOR = listed(
+    "q_scale q_zero_point " 
     "size dim ndimension numel nelement item tolist numpy stride get_device is_contiguous data_ptr"
     " element_size type_ state_dict parameters named_parameters children modules eval_ backward step"
     " zero_grad keys items_ split_ append extend format"
 )
 NO_TENSOR_ATTRIBUTES = listed("shape device dtype ndim is_cuda is_leaf requires_grad itemsize layout in_features")
 SAME_ATTRIBUTES = listed("data T mT H real imag grad")
+RESHAPING = listed("view reshape unsqueeze expand repeat tile flatten permute transpose t")
 REDUCTIONS = listed("sum mean max min prod norm std var median any all")
 NOT_TENSOR_OPS = re.compile(
     r"torch\.(?:load|save|device|manual_seed|no_grad|enable_grad|set_\w+|get_\w+|is_\w+|jit\..*|compile|Size|Generator|"
@@ -75,7 +77,7 @@ COMMON_METHODS = listed(
 
 # Libraries (and names of functions) that move modules and batches out of sight.
 MOVERS = (
-    b"ccelerator(", b"accelerate.", b"accelerate ", b"ightning", b"fabric", b"deepspeed", b"Trainer(", b"prepare(", b"refetch",
+    b"ccelerator(", b"accelerate.", b"accelerate ", b"ightning", b"fabric", b"deepspeed", b"prepare(", b"refetch",
     b"DataParallel", b"to_device",
 )
 BATCH_MOVERS = (*(word for word in MOVERS if word != b"DataParallel"), b"DeviceLoader", b"nvidia.dali")

@@ -9,6 +9,7 @@ from tree_sitter import Node
 
 from anydevice.finding import Edit, Finding, Safety
 from anydevice.rules.choice import device_value
+from anydevice.rules.loaded import is_map_location
 from anydevice.rules.receiver import owner_of_cuda
 from anydevice.rules.rule import Example, Leave, PythonRule
 from anydevice.rules.site import Site
@@ -84,6 +85,8 @@ class HardcodedCudaCall(PythonRule):
             return
         if overridden(site.module, call.node) is not None:
             return  # CudaOverride mends the method as a whole
+        if is_map_location(call.node):
+            return  # a storage, which has no such `to`: HardcodedMapLocation mends the function as a whole
         yield self._moved(site, call, owner)
 
     def _moved(self, site: Site, call: Call, owner: str) -> Finding:
@@ -108,10 +111,7 @@ class HardcodedCudaCall(PythonRule):
         return context.finding(self, call.node, message, safety, [edit, *edits])
 
     def _reference(self, site: Site, attribute: Node) -> Iterator[Finding]:
-        name = site.module.qualname(attribute) or ""
-        parent = attribute.parent
-        passed_on = parent is not None and parent.type in ("argument_list", "assignment", "keyword_argument")
-        if name in ("torch.Tensor.cuda", "torch.nn.Module.cuda") or (passed_on and not name and parent is not None):
+        if site.module.qualname(attribute) in ("torch.Tensor.cuda", "torch.nn.Module.cuda"):
             yield site.context.finding(
                 self, attribute, "the method itself is passed on: pass `lambda x: x.to(device)` instead", Safety.MANUAL
             )
@@ -249,8 +249,8 @@ class IntegerDevice(PythonRule):
     summary = "an integer given as a device fails without an accelerator"
     anchors = ("to", "device")
     needs = (
-        r"\.to\(\s*(?:device\s*=\s*)?[\w.]*(?:(?:\d|rank|gpu|gpu_id|RANK|index)\s*[,)]|(?:ids|gpus|gpu|list)\[)"
-        r"|torch\.device\(\s*[\w.]*(?:\d|rank|gpu|ids|gpus|list)\b",
+        r"\.to\(\s*(?:device\s*=\s*)?(?:\d+\s*[,)]|[\w.]*(?:(?:rank|gpu|gpu_id|RANK|index)\s*[,)]|(?:ids|gpus|gpu|list)\[))"
+        r"|(?:torch|\bth|\bt)\.device\(\s*(?:\d|[\w.]*(?:rank|gpu|ids|gpus|list)\b)",
     )
     examples = (
         Example("a literal", "import torch\nmodel.to(0)\n", "import torch\nmodel.to(device)\n"),

@@ -43,6 +43,7 @@ class CudaOrCpuChoice(PythonRule):
     name = "cuda-or-cpu-choice"
     summary = "the choice is between CUDA and the CPU only"
     anchors = ("is_available",)
+    needs = (r"cuda|accelerator\.is_available",)
     examples = (
         Example(
             "a string",
@@ -211,6 +212,7 @@ class CudaAvailabilityCheck(PythonRule):
     name = "cuda-availability-check"
     summary = "asks for CUDA where any accelerator will do"
     anchors = ("is_available",)
+    needs = (r"cuda|accelerator\.is_available",)
     examples = (
         Example(
             "a flag",
@@ -245,6 +247,8 @@ class CudaAvailabilityCheck(PythonRule):
             return
         context, question = site.context, site.call.node
         if chosen_literals(context, question) or _among_others(question) or _guards_cuda_only(context, question):
+            return
+        if _about_cuda_itself(question):
             return
         available = context.placement.available(question)
         yield context.finding(
@@ -281,6 +285,26 @@ def _joined(question: Node) -> Iterator[Node]:
 
 # A class that splits batches over GPUs itself, as nn.DataParallel does: only CUDA can.
 _SPLITS_BATCHES = re.compile(r"\b(?:scatter_kwargs|parallel_apply)\(")
+
+
+def _about_cuda_itself(question: Node) -> bool:
+    """Whether only CUDA will do: for reading what was saved on CUDA, and for pinned memory, which MPS has not."""
+    for parent in ancestors(question):
+        if parent.type == "keyword_argument":
+            return text(field(parent, "name") or parent) in ("map_location", "pin_memory")
+        if parent.type in ("default_parameter", "typed_default_parameter"):
+            return text(field(parent, "name") or parent) == "pin_memory"
+        if parent.type == "pair":
+            return string_value(field(parent, "key") or parent) == "pin_memory"
+        if parent.type == "conditional_expression" and ".pin_memory()" in text(parent):
+            return True
+        if parent.type == "assignment":
+            return bool(re.search(r"\b(?:pin_memory|map_loc\w*)\b", text(field(parent, "left") or parent)))
+        if parent.type == "call" and text(Call(parent).function).endswith(("torch.load", "jit.load", "DataLoader")):
+            return True
+        if parent.type in ("block", "module"):
+            return False
+    return False
 
 
 def _guards_cuda_only(context: Context, question: Node) -> bool:
@@ -383,6 +407,7 @@ class AvailabilityNotCalled(PythonRule):
     name = "availability-not-called"
     summary = "`torch.cuda.is_available` is never called, so always true"
     anchors = ("is_available",)
+    needs = (r"cuda|accelerator\.is_available",)
     examples = (
         Example(
             "a condition",
@@ -430,6 +455,7 @@ class CpuRefused(PythonRule):
     name = "cpu-refused"
     summary = "refuses to run without an accelerator"
     anchors = ("is_available",)
+    needs = (r"cuda|accelerator\.is_available",)
     examples = (
         Example("an assertion", "import torch\nassert torch.accelerator.is_available()\n", "import torch\npass\n"),
         Example(

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from tree_sitter import Node
 
 from anydevice.finding import Edit, Finding, Safety
+from anydevice.rules.amp import is_alternative_autocast
 from anydevice.rules.catalogue.b_choices import chosen_literals
 from anydevice.rules.choice import asks_availability
 from anydevice.rules.literal import DeviceLiteral, device_literal
+from anydevice.rules.loaded import is_map_location
 from anydevice.rules.rule import Example, Leave, PythonRule
 from anydevice.rules.site import Context, Site
 from anydevice.source.calls import Call
@@ -109,6 +111,7 @@ class HardcodedDeviceLiteral(PythonRule):
         Leave('import torch\nopen("cuda.txt")\nurl = "https://a/cuda:0"\n', "a file name, a URL"),
         Leave('import torch\nif hasattr(torch, "cuda"):\n    pass\n', "a question"),
         Leave('import torch\np.add_argument("--d", choices=["cpu", "cuda"])\n', "a list of what may be given"),
+        Leave('import torch\np.add_argument("--cuda", dest="cuda")\n', "the name of an option"),
         Leave('import torch\nfrom typing import Literal\nx: Literal["cuda", "cpu"]\n', "a type"),
     )
 
@@ -118,7 +121,7 @@ class HardcodedDeviceLiteral(PythonRule):
             return
         context = site.context
         outer = literal.device_call or literal.node
-        if _in_choice(context, outer):
+        if _in_choice(context, outer) or is_map_location(outer):
             return
         if context.is_scripted(outer):
             yield context.finding(
@@ -275,7 +278,11 @@ def _argument(context: Context, literal: DeviceLiteral, parent: Node) -> _Writte
     name = context.module.qualname(call.function) or text(call.function)
     if _NOT_OURS.search(name) or (call.method == "cuda" and keyword in (None, "device")):
         return None
-    if keyword in ("choices", "help", "description", "title", "name", "label"):
+    if is_alternative_autocast(context, call.function):
+        return None
+    if keyword in ("choices", "help", "description", "title", "name", "label", "dest"):
+        return None
+    if call.method in ("add_argument", "add_option", "DEFINE_string") and keyword not in ("default", "const"):
         return None
     if keyword is None and call.method == "format":
         return None
@@ -283,6 +290,7 @@ def _argument(context: Context, literal: DeviceLiteral, parent: Node) -> _Writte
     if torch_takes_it and (keyword is None or keyword in ("device", "map_location")):
         return _given_to_torch(context, literal)
     evident = keyword is not None and (keyword == "default" or bool(_DEVICE_WORD.search(keyword)))
+    evident = evident or name.startswith("safetensors.")
     if keyword == "default" and call.method == "add_argument":
         evident = True
     return _value(context, literal, evident=evident)
@@ -314,10 +322,16 @@ def _element(context: Context, holder: Node) -> _Written | None:
     )
 
 
+def _given_as_device(context: Context, name: str) -> bool:
+    """Whether a name is given to torch as a device somewhere: `map_location=loc`, `device=d`, `.to(d)`."""
+    given = rb"(?:\b(?:map_location|device)[ ]*=[ ]*|\.to\()" + re.escape(name.encode()) + rb"[ ]*[,)]"
+    return re.search(given, context.module.data) is not None
+
+
 def _assigned(context: Context, literal: DeviceLiteral, assignment: Node, *, direct: bool) -> _Written | None:
     target = field(assignment, "left") or field(assignment, "name")
     name = text(target) if target is not None else ""
-    evident = bool(_DEVICE_WORD.search(name))
+    evident = bool(_DEVICE_WORD.search(name)) or _given_as_device(context, name)
     plain = target is not None and target.type == "identifier" and context.module.class_scope(assignment) is None
     if plain and direct and _index(context, literal) is None and context.target.has_accelerator:
         torch = context.placement.torch_name(literal.node)

@@ -31,6 +31,7 @@ class GeneratorWithoutDevice(PythonRule):
     name = "generator-without-device"
     summary = "the generator and the numbers drawn are on different devices"
     anchors = ("generator",)
+    needs = (r"Generator\(",)
     examples = (
         Example(
             "a name",

@@ -53,7 +53,7 @@ class UnguardedCudaUtility(PythonRule):
         Example(
             "two beside each other",
             "import torch\ntorch.cuda.synchronize()\ntorch.cuda.empty_cache()\n",
-            f"import torch\n{_GUARD}torch.accelerator.synchronize()\n    torch.get_device_module().empty_cache()\n",
+            f"import torch\n{_GUARD}torch.accelerator.synchronize()\n    torch.get_device_module(torch.accelerator.current_accelerator()).empty_cache()\n",
         ),
         Example(
             "the newest torch",

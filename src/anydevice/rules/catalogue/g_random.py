@@ -36,6 +36,7 @@ class CudaSeed(PythonRule):
     name = "cuda-seed"
     summary = "only CUDA is seeded"
     anchors = ("manual_seed_all", "manual_seed", "cuda")
+    needs = ("cuda",)
     examples = (
         Example(
             "beside torch.manual_seed",

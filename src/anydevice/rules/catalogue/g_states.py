@@ -37,12 +37,12 @@ class CudaRngState(PythonRule):
         Example(
             "kept",
             "import torch\ns = torch.cuda.get_rng_state()\n",
-            "import torch\ns = torch.get_device_module().get_rng_state() if torch.accelerator.is_available() else None\n",
+            "import torch\ns = torch.get_device_module(torch.accelerator.current_accelerator()).get_rng_state() if torch.accelerator.is_available() else None\n",
         ),
         Example(
             "restored",
             "import torch\ntorch.cuda.set_rng_state(s)\n",
-            "import torch\nif torch.accelerator.is_available():\n    torch.get_device_module().set_rng_state(s)\n",
+            "import torch\nif torch.accelerator.is_available():\n    torch.get_device_module(torch.accelerator.current_accelerator()).set_rng_state(s)\n",
         ),
         Example(
             "of one device",

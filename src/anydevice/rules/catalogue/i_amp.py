@@ -13,6 +13,7 @@ from anydevice.rules.amp import (
     Meaning,
     alternative,
     call_of,
+    casting,
     import_plan,
     is_cuda_literal,
     is_type,
@@ -36,19 +37,20 @@ class _AmpName(PythonRule):
     advice: ClassVar[str]
 
     def check(self, site: Site) -> Iterator[Finding]:
-        if site.is_import or site.keyword is not None:
+        context = site.context
+        if site.is_import or site.keyword is not None or is_binding(context, site.leaf):
             return
-        meant = meaning(site.context, site.reference)
-        if meant is None or meant.kind not in self.kinds or is_harmless(site.context, site.reference):
-            return
-        if meant.cuda and not offered(site.context, meant.kind):
-            yield from self.old(site, meant)
-            return
-        yield from self.mended(site, meant)
+        for reference in (site.reference, *other_names(context, site.reference, self.anchors)):
+            meant = meaning(context, reference)
+            if meant is None or meant.kind not in self.kinds or is_harmless(context, reference):
+                continue
+            if meant.cuda and not offered(context, meant.kind):
+                yield from self.old(context, reference)
+            else:
+                yield from self.mended(context, reference, meant)
 
-    def mended(self, site: Site, meant: Meaning) -> Iterator[Finding]:
+    def mended(self, context: Context, reference: Node, meant: Meaning) -> Iterator[Finding]:
         """The finding at one use, with all other uses of an import that changes with it."""
-        context, reference = site.context, site.reference
         call = call_of(reference)
         node = call.node if call is not None else reference
         together = import_plan(context, meant) if meant.cuda else None
@@ -60,17 +62,31 @@ class _AmpName(PythonRule):
         elif own is not None and together is not None:  # a type: the import is all that changes
             yield context.finding(self, node, "the name moves with its import to torch.amp", own.safety, list(together))
         elif own is None and (meant.cuda or call is None):
-            yield from self.decided(site, meant)
+            yield from self.decided(context, reference, meant)
 
-    def decided(self, site: Site, meant: Meaning) -> Iterator[Finding]:
+    def decided(self, context: Context, reference: Node, meant: Meaning) -> Iterator[Finding]:
         """The finding where the use cannot be mended alone."""
         if meant.cuda:
-            message = f"{self.trouble.format(text(site.reference))}: {self.advice}"
-            yield site.context.finding(self, site.reference, message, Safety.MANUAL)
+            message = f"{self.trouble.format(text(reference))}: {self.advice}"
+            yield context.finding(self, reference, message, Safety.MANUAL)
 
     @abstractmethod
-    def old(self, site: Site, meant: Meaning) -> Iterator[Finding]:
+    def old(self, context: Context, reference: Node) -> Iterator[Finding]:
         """The finding where the oldest supported torch has no counterpart in torch.amp."""
+
+
+def is_binding(context: Context, leaf: Node) -> bool:
+    """Whether an identifier is where its name is bound, not where it is used."""
+    return any(same(binding.node, leaf) for binding in context.module.names.bindings(text(leaf)))
+
+
+def other_names(context: Context, reference: Node, anchors: tuple[str, ...]) -> list[Node]:
+    """The uses of another name that `reference` is assigned to, which no anchor meets."""
+    parent = reference.parent
+    left = field(parent, "left") if parent is not None and parent.type == "assignment" else None
+    if left is None or left.type != "identifier" or text(left) in anchors:
+        return []
+    return list(context.module.names.references(text(left)))
 
 
 def is_harmless(context: Context, reference: Node) -> bool:
@@ -167,6 +183,11 @@ class HardcodedAutocastDevice(_AmpName):
             'enabled=device.type not in ("cpu", "mps")):\n    y = f(x)\n',
             torch="2.0",
         ),
+        Example(
+            "another name",
+            "import torch\ncast = torch.cuda.amp.autocast\nwith cast(enabled=False):\n    y = f(x)\n",
+            "import torch\ncast = torch.cuda.amp.autocast\nwith torch.amp.autocast(device.type, enabled=False):\n    y = f(x)\n",
+        ),
         Example("hidden arguments", "import torch\nwith torch.cuda.amp.autocast(*args):\n    pass\n"),
         Example("handed on", "import torch\nrun(torch.cuda.amp.autocast)\n"),
     )
@@ -177,38 +198,40 @@ class HardcodedAutocastDevice(_AmpName):
         Leave("from apex.amp import autocast\nautocast()\n", "not torch's"),
     )
 
-    def old(self, site: Site, meant: Meaning) -> Iterator[Finding]:
+    def old(self, context: Context, reference: Node) -> Iterator[Finding]:
         """Before torch 1.10 CUDA's own does no harm elsewhere: it warns."""
         yield from ()
 
-    def decided(self, site: Site, meant: Meaning) -> Iterator[Finding]:
-        context = site.context
-        found = alternative(context, site.reference)
+    def decided(self, context: Context, reference: Node, meant: Meaning) -> Iterator[Finding]:
+        found = alternative(context, reference)
         if found is None:
-            yield from super().decided(site, meant)
+            yield from super().decided(context, reference, meant)
             return
         if not meant.cuda:
             for call in found.calls:
                 device = call.argument(0, "device_type")
                 if device is not None and is_cuda_literal(context, device.value):
-                    yield self._chosen(context, site.reference, call, device.value, found.conditional)
+                    yield self._chosen(context, reference, call, device.value, found.conditional)
         elif found.calls and not any(call.positional or call.has_star for call in found.calls):
-            yield self._partial(context, site.reference)
+            yield self._partial(context, reference)
         else:
-            yield from super().decided(site, meant)
+            yield from super().decided(context, reference, meant)
 
     def _chosen(
         self, context: Context, reference: Node, call: Call, literal: Node, conditional: Node | None
     ) -> Finding:
         """`scope("cuda")` of `scope = autocast if wanted else nullcontext`: not wanted on the CPU."""
         device = context.placement.device(call.node)
-        edits = [context.module.replace(literal, device.type), *device.edits]
+        kind, _ = casting(context, device.type)
+        edits = [context.module.replace(literal, kind), *device.edits]
         safety = safety_at(context, call.node)
         parts = [c for c in conditional.named_children if c.type != "comment"] if conditional is not None else []
         if len(parts) == 3:
             first = parts[0].start_byte <= reference.start_byte < parts[0].end_byte
             there = context.placement.device(conditional or reference)
-            more = f' and {there.type} != "cpu"' if first else f' or {there.type} == "cpu"'
+            condition = casting(context, there.type)[1]
+            contrary = condition.replace("!=", "==").replace(" not in ", " in ")
+            more = f" and {condition}" if first else f" or {contrary}"
             loose = parts[1].type in ("boolean_operator", "lambda") and any(
                 c.type == ("or" if first else "and") for c in parts[1].children
             )
@@ -226,7 +249,8 @@ class HardcodedAutocastDevice(_AmpName):
         """`torch.cuda.amp.autocast`, to be called without arguments somewhere."""
         device, torch = context.placement.device(reference), context.placement.torch_name(reference)
         functools = imported(context, reference, "functools")
-        new = f'{functools.text}.partial({torch.text}.amp.autocast, {device.type}, enabled={device.type} != "cpu")'
+        kind, condition = casting(context, device.type)
+        new = f"{functools.text}.partial({torch.text}.amp.autocast, {kind}, enabled={condition})"
         edits = [context.module.replace(reference, new), *device.edits, *torch.edits, *functools.edits]
         message = f"`{text(reference)}` casts on CUDA only; write `{new}`"
         return context.finding(self, reference, message, safety_at(context, reference), edits)
@@ -298,9 +322,9 @@ class ScalerIgnoresDevice(_AmpName):
         Leave("from megengine.amp import GradScaler\ns = GradScaler()\n", "not torch's"),
     )
 
-    def old(self, site: Site, meant: Meaning) -> Iterator[Finding]:
+    def old(self, context: Context, reference: Node) -> Iterator[Finding]:
         """Before torch 2.3 there is only CUDA's: enable it where the chosen device is CUDA."""
-        call, context = call_of(site.reference), site.context
+        call = call_of(reference)
         if call is None or call.has_star:
             return
         device = context.placement.device(call.node)
@@ -316,7 +340,7 @@ class ScalerIgnoresDevice(_AmpName):
             held = text(enabled.value)
             plain = enabled.value.type in ("identifier", "attribute", "call", "parenthesized_expression", "subscript")
             edits = [context.module.replace(enabled.value, f"{held if plain else f'({held})'} and {condition}")]
-        message = f"{self.trouble.format(text(site.reference))}; enable it where `{condition}`"
+        message = f"{self.trouble.format(text(reference))}; enable it where `{condition}`"
         yield context.finding(self, call.node, message, safety_at(context, call.node), [*edits, *device.edits])
 
 
@@ -356,8 +380,10 @@ class CudaCustomFunction(_AmpName):
         ),
         Example("handed on", "import torch\nwrap = {'fwd': torch.cuda.amp.custom_fwd}\n"),
     )
-    leaves = (Leave("import torch\n@torch.amp.custom_fwd(device_type=kind)\ndef f(ctx, x): pass\n", "follows the device"),)
+    leaves = (
+        Leave("import torch\n@torch.amp.custom_fwd(device_type=kind)\ndef f(ctx, x): pass\n", "follows the device"),
+    )
 
-    def old(self, site: Site, meant: Meaning) -> Iterator[Finding]:
+    def old(self, context: Context, reference: Node) -> Iterator[Finding]:
         """Before torch 2.4 CUDA's own does no harm elsewhere: it looks for CUDA's autocast."""
         yield from ()

@@ -35,7 +35,11 @@ class CudaAutocastState(PythonRule):
         "torch.amp.autocast_mode.is_autocast_available": ("is_autocast_available", -1),
     }
     _PRIVATE = re.compile(r"torch\.cuda\.amp\.(?:common\.|autocast_mode\._cast\Z)")
-    anchors = (*dict.fromkeys(name.rpartition(".")[2] for name in _NAMES), "autocast_mode", "amp_definitely_not_available")
+    anchors = (
+        *dict.fromkeys(name.rpartition(".")[2] for name in _NAMES),
+        "autocast_mode",
+        "amp_definitely_not_available",
+    )
     examples = (
         Example(
             "state kept for a checkpoint",
@@ -68,7 +72,11 @@ class CudaAutocastState(PythonRule):
         if site.is_import:
             return
         if self._PRIVATE.match(name):
-            advice = "`torch.amp.autocast_mode._cast(value, device.type, dtype)`" if "_cast" in name else "`torch.accelerator.is_available()`"
+            advice = (
+                "`torch.amp.autocast_mode._cast(value, device.type, dtype)`"
+                if "_cast" in name
+                else "`torch.accelerator.is_available()`"
+            )
             message = f"`{text(site.reference)}` is private and about CUDA; write {advice}"
             yield site.context.finding(self, site.reference, message, Safety.MANUAL)
             return
@@ -189,5 +197,3 @@ class HalfModule(PythonRule):
             f'`{device.type} != "cpu"`, and cast the inputs likewise'
         )
         yield site.context.finding(self, call.node, message, Safety.MANUAL)
-
-

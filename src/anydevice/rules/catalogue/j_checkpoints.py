@@ -215,7 +215,10 @@ class HardcodedMapLocation(PythonRule):
             'import torch\nx = torch.load(path, map_location={"cuda:1": "cuda:0"})\n',
             'import torch\nx = torch.load(path, map_location={"cuda:1": device.type})\n',
         ),
-        Example("a table of several", 'import torch\nx = torch.load(path, map_location={"cuda:0": "cuda:1", "cuda:1": "cuda:0"})\n'),
+        Example(
+            "a table of several",
+            'import torch\nx = torch.load(path, map_location={"cuda:0": "cuda:1", "cuda:1": "cuda:0"})\n',
+        ),
     )
     leaves = (
         Leave("import torch\nx = torch.load(path, map_location=lambda s, l: s)\n", "the CPU"),
@@ -311,7 +314,11 @@ def _put(context: Context, body: Node, storage: str) -> Expression | None:
         return None
     argument = call.argument(0, "device")
     value = text(argument.value) if argument is not None else None
-    literal = device_literal(context.module, argument.value) if argument is not None and argument.value.type == "string" else None
+    literal = (
+        device_literal(context.module, argument.value)
+        if argument is not None and argument.value.type == "string"
+        else None
+    )
     if literal is not None:
         value = literal.index
     if value is None or value == "None" or (value == "0" and not context.facts.sets_device):
@@ -348,39 +355,3 @@ def _names_several(context: Context, table: Node) -> bool:
     """Whether a table sends anything to CUDA."""
     values = [field(child, "value") for child in table.named_children if child.type == "pair"]
     return any(value is not None and _spelled(context, value) is not None for value in values)
-
-
-def is_map_location(node: Node) -> bool:
-    """Whether `node` is (in) a table or a function given as `map_location`, which this family rewrites as a whole."""
-    inside = False
-    for parent in ancestors(node):
-        if parent.type in ("lambda", "dictionary"):
-            inside = True
-            owner = parent.parent
-            while owner is not None and owner.type == "parenthesized_expression":
-                owner = owner.parent
-            if owner is None:
-                return False
-            if owner.type == "keyword_argument":
-                return text(field(owner, "name") or owner) == "map_location"
-            if owner.type == "argument_list" and owner.parent is not None:
-                return text(field(owner.parent, "function") or owner).endswith(("torch.load", "jit.load"))
-            if owner.type == "assignment":
-                return _assigned_location(owner)
-            return False
-        if parent.type in ("block", "module") or (inside and parent.type == "call"):
-            return False
-    return False
-
-
-def _assigned_location(assignment: Node) -> bool:
-    left = field(assignment, "left")
-    if left is None or left.type != "identifier":
-        return False
-    root = assignment
-    while root.parent is not None:
-        root = root.parent
-    name = text(left)
-    return f"map_location={name}" in text(root).replace(" ", "")
-
-

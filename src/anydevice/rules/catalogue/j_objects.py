@@ -94,8 +94,14 @@ def _is_module(context: Context, node: Node) -> bool:
         while value is not None and value.type == "call" and value.type == "call":
             function = Call(value).function
             made = context.module.qualname(function) or ""
-            classes = [b.value for b in context.module.names.lookup(function) if b.kind == "class"] if function.type == "identifier" else []
-            if made.startswith(("torch.nn.", "torchvision.models.")) or any(context.is_module_class(c) for c in classes):
+            classes = (
+                [b.value for b in context.module.names.lookup(function) if b.kind == "class"]
+                if function.type == "identifier"
+                else []
+            )
+            if made.startswith(("torch.nn.", "torchvision.models.")) or any(
+                context.is_module_class(c) for c in classes
+            ):
                 return True
             value = Call(value).receiver  # Net().to(device)
     return False
@@ -114,7 +120,16 @@ class PickledTensors(PythonRule):
     anchors = ("load", "loads")
     _LOADERS = frozenset(
         f"{module}.{name}"
-        for module in ("pickle", "cPickle", "six.moves.cPickle", "dill", "joblib", "cloudpickle", "sklearn.externals.joblib", "pickle5")
+        for module in (
+            "pickle",
+            "cPickle",
+            "six.moves.cPickle",
+            "dill",
+            "joblib",
+            "cloudpickle",
+            "sklearn.externals.joblib",
+            "pickle5",
+        )
         for name in ("load", "loads")
     )
     examples = (
@@ -123,7 +138,10 @@ class PickledTensors(PythonRule):
         Example("tensors", "import pickle\nimport torch\nx = pickle.load(f).cuda()\n"),
     )
     leaves = (
-        Leave("import pickle\nimport torch\nvocab = pickle.load(f)\nn = len(vocab)\n", "nothing says that it holds tensors"),
+        Leave(
+            "import pickle\nimport torch\nvocab = pickle.load(f)\nn = len(vocab)\n",
+            "nothing says that it holds tensors",
+        ),
         Leave("import pickle\nnet = pickle.load(f)\nnet.eval()\n", "torch is not there"),
     )
 
@@ -149,7 +167,12 @@ class NumberedLoadDevice(PythonRule):
     name = "numbered-load-device"
     summary = "a model is loaded to a device by number"
     anchors = ("load_file", "safe_open", "load_model", "pipeline", "device_map")
-    _SAFETENSORS = {"safetensors.torch.load_file": 1, "safetensors.safe_open": 2, "safetensors.torch.safe_open": 2, "safetensors.torch.load_model": 3}
+    _SAFETENSORS = {
+        "safetensors.torch.load_file": 1,
+        "safetensors.safe_open": 2,
+        "safetensors.torch.safe_open": 2,
+        "safetensors.torch.load_model": 3,
+    }
     _PIPELINES = frozenset({"transformers.pipeline", "transformers.pipelines.pipeline"})
     _RANKS = re.compile(r"(?:^|[._])(?:local_rank|rank|gpu|gpu_id|device_id|LOCAL_RANK)\Z")
     examples = (
@@ -237,7 +260,9 @@ def _index(value: Node) -> str | None:
     if value.type != "conditional_expression":
         return None
     parts = [child for child in value.named_children if child.type != "comment"]
-    asks = any(n.type == "identifier" and text(n) == "is_available" for n in walk(parts[1])) if len(parts) == 3 else False
+    asks = (
+        any(n.type == "identifier" and text(n) == "is_available" for n in walk(parts[1])) if len(parts) == 3 else False
+    )
     other = text(parts[2]) if len(parts) == 3 else ""
     if not asks or parts[0].type != "integer" or (other != "-1" and string_value(parts[2]) != "cpu"):
         return None

@@ -122,7 +122,11 @@ class UnguardedPinMemory(PythonRule):
     def _method(self, site: Site, call: Call) -> Iterator[Finding]:
         context, module = site.context, site.module
         receiver = call.receiver
-        if receiver is None or needs_cuda(context, call.node) or module.function_name(call.node) in ("pin_memory", "pinned"):
+        if (
+            receiver is None
+            or needs_cuda(context, call.node)
+            or module.function_name(call.node) in ("pin_memory", "pinned")
+        ):
             return
         if _is_asked(call.node):
             return
@@ -220,7 +224,7 @@ class DecodedOnCuda(PythonRule):
     code = "ADK02"
     name = "decoded-on-cuda"
     summary = "data is decoded or transformed by NVIDIA's hardware"
-    anchors = ("decord", "cv2", "nvidia", "PyNvCodec", "PyNvVideoCodec", "hw_accel", "gpu")
+    anchors = ("decord", "cuda", "cuda_GpuMat", "cudacodec", "nvidia", "PyNvCodec", "PyNvVideoCodec", "hw_accel")
     _ADVICE = {
         "cv2.cuda": "use the functions of `cv2` of the same name, or torchvision.transforms, where `cv2.cuda.getCudaEnabledDeviceCount()` is 0",
         "cv2.cudacodec": "read with `cv2.VideoCapture`",
@@ -265,7 +269,9 @@ class DecodedOnCuda(PythonRule):
                 if needs_cuda(context, site.reference):
                     return
                 node = site.call.node if site.call is not None else site.reference
-                yield context.finding(self, node, f"`{text(site.reference)}` runs on NVIDIA's GPUs only: {advice}", Safety.MANUAL)
+                yield context.finding(
+                    self, node, f"`{text(site.reference)}` runs on NVIDIA's GPUs only: {advice}", Safety.MANUAL
+                )
                 return
 
     def _decord(self, site: Site, call: Call) -> Iterator[Finding]:

@@ -80,7 +80,8 @@ class ModuleNotMoved(PythonRule):
             return
         for call in _takers(where, value):
             for binding in _unmoved(where, call):
-                yield self._report(site.context, binding, value)
+                if "deepcopy(" not in text(statement(binding)):  # a copy is another rule's
+                    yield self._report(site.context, binding, value)
 
     def _moved_value(self, where: Residence, site: Site) -> Node | None:
         """The tensor that a site moves or makes on a device."""

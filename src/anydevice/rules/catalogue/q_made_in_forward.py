@@ -15,7 +15,7 @@ from anydevice.rules.rule import Example, Leave, PythonRule
 from anydevice.rules.site import Site
 from anydevice.rules.tensor_words import LEGACY, MAKERS
 from anydevice.source.calls import Call
-from anydevice.source.syntax import ancestors, field, text
+from anydevice.source.syntax import ancestors, field, same, text
 
 _DEVICES = re.compile(r"cuda|gpu|cpu|device|accelerator", re.IGNORECASE)
 
@@ -114,7 +114,7 @@ class FactoryWithoutDevice(PythonRule):
             return
         if where.made(call, site.word) is not Home.CPU or where.is_made_at_construction(call.node):
             return
-        if on_a_condition(call.node):
+        if on_a_condition(call.node) or self._is_moved_later(site, call):
             return
         found = Trail(where).meeting(call.node)
         if found is None or self._is_batch(site, found) or self._is_loss_weight(site, call, found):
@@ -131,6 +131,20 @@ class FactoryWithoutDevice(PythonRule):
         where = residence(site.context)
         return found.kind == "index" or (
             found.kind == "module" and not where.runs_after_move(site.module.function(found.where))
+        )
+
+    def _is_moved_later(self, site: Site, call: Call) -> bool:
+        """`x = torch.zeros(3)`, then `x = x.to(device)`: who still uses the first x holds on to it by another name."""
+        holder = call.node.parent
+        target = field(holder, "left") if holder is not None and holder.type == "assignment" else None
+        if target is None or target.type != "identifier":
+            return False
+        where, name = residence(site.context), text(target)
+        return any(
+            b.value is not None and b.node.start_byte > call.node.end_byte and b.value.type == "call"
+            and same(b.scope, site.module.scope(target)) and Call(b.value).receiver is not None
+            and text(Call(b.value).receiver or target) == name and where.move_target(Call(b.value)) is not None
+            for b in site.module.names.bindings(name)
         )
 
     def _is_loss_weight(self, site: Site, call: Call, found: Meeting) -> bool:

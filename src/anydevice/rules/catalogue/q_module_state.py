@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from anydevice.finding import Edit, Finding, Safety
 from anydevice.rules.classes import Attribute, attributes, moves_itself, used_later
-from anydevice.rules.contents import CONTAINERS, is_alias_of_buffer
+from anydevice.rules.contents import CONTAINERS, elements, is_alias_of_buffer
 from anydevice.rules.meeting import Meeting, Trail
 from anydevice.rules.residence import Home, Residence, residence
 from anydevice.rules.rule import Example, Leave, PythonRule
@@ -152,7 +152,7 @@ def _left_behind(where: Residence, attribute: Attribute) -> Meeting | None:
     """Where a plain CPU attribute of a module meets the tensors that moved."""
     if where.of(attribute.value) is not Home.CPU or where.registered(attribute.class_, attribute.name):
         return None
-    if moves_itself(attribute.class_) or is_alias_of_buffer(attribute, attribute.value):
+    if moves_itself(attribute.class_) or _holds_buffers(attribute):
         return None
     for target, value in where.attribute_values(attribute.class_, attribute.name):
         if value is None or where.of(value) not in (Home.CPU, Home.OTHER):
@@ -168,3 +168,10 @@ def _left_behind(where: Residence, attribute: Attribute) -> Meeting | None:
             return meeting
         likely = likely or trail.likely
     return likely
+
+
+def _holds_buffers(attribute: Attribute) -> bool:
+    """Whether the value is (or holds) a tensor that is registered under another name: stale after a move, another rule's."""
+    value = strip_parens(attribute.value)
+    held = elements(value) if value.type in CONTAINERS else (value,)
+    return any(is_alias_of_buffer(attribute, element) for element in held)

@@ -50,8 +50,11 @@ class GetDeviceAsDevice(PythonRule):
             + "def f(x):\n    d = x.get_device()\n    if d >= 0:\n        return torch.ones(x.size(0)).to(d)\n    return x.view(1)\n",
         ),
         Example(
-            "a name of a device", _HEAD + 'def f(x):\n    return torch.device("cuda:%d" % x.get_device()), x.view(1)\n'
+            "a device made of it",
+            _HEAD + 'def f(x):\n    return torch.device("cuda:%d" % x.get_device()), x.view(1)\n',
+            _HEAD + "def f(x):\n    return x.device, x.view(1)\n",
         ),
+        Example("a name of a device", _HEAD + 'def f(x):\n    return x.view(1).to("cuda:%d" % x.get_device())\n'),
     )
     leaves = (
         Leave(
@@ -331,12 +334,24 @@ class ExplicitDeviceOverridden(PythonRule):
         function = site.module.function(branch)
         if condition is None or body is None or function is None or not _is_only_question(condition):
             return None
-        if not text(condition).lstrip("( ").startswith("not"):
-            return None
+        negated = text(condition).lstrip("( ").startswith("not")
         last = next((c for c in body.named_children if c.type == "return_statement"), None)
         value = next(iter(last.named_children), None) if last is not None else None
-        wish = next((n for n in residence(site.context).parameters(function) if re.search(r"dev", n)), None)
-        return (last, wish) if last is not None and value is not None and wish is not None and _is_cpu(value) else None
+        if last is None or value is None:
+            return None
+        if negated:
+            wish = next((n for n in residence(site.context).parameters(function) if re.search(r"dev", n)), None)
+            return (last, wish) if wish is not None and _is_cpu(value) else None
+        rest = site.module.data[branch.end_byte : function.end_byte].decode("utf-8", "replace")
+        before = site.module.data[function.start_byte : branch.start_byte].decode("utf-8", "replace").partition("):")[2]
+        wish = next(
+            (
+                n for n in residence(site.context).parameters(function)
+                if re.search(rf"\btorch\.device\(\s*{n}\b|return {n}\b", rest) and not re.search(rf"\b{n}\b", before)
+            ), None,
+        )
+        choice = device_value(site.module, value)
+        return (last, wish) if wish is not None and choice is not None and choice.fixed else None
 
     def _assignment(self, site: Site) -> Node | None:
         """The assignment of a device that a question decides: its value holds the question, or its `if` does."""

@@ -46,7 +46,7 @@ class Float64BeforeMove(PythonRule):
     code = "ADQ15"
     name = "float64-before-move"
     summary = "float64 goes to a device that may lack it"
-    anchors = ("from_numpy", "float64", "double", "as_tensor")
+    anchors = ("from_numpy", "float64", "double", "as_tensor", "tensor", "DoubleTensor")
     examples = (
         Example(
             "cast after the move",
@@ -61,6 +61,7 @@ class Float64BeforeMove(PythonRule):
         Example("never cast", _HEAD + "a = np.random.rand(3)\nx = torch.from_numpy(a)\ny = x.to(device)\n"),
         Example("made there", _HEAD + "x = torch.zeros(3, dtype=torch.float64, device=device)\n"),
         Example("moved in one step", _HEAD + "x = x.to(device, torch.float64)\n"),
+        Example("made, then moved", _HEAD + "x = torch.linspace(0, 1, 3, dtype=torch.float64)\nx = x.to(device)\n"),
         Example("cast there", _HEAD + "x = x.to(device).double()\n"),
     )
     leaves = (
@@ -69,6 +70,7 @@ class Float64BeforeMove(PythonRule):
         Leave(_HEAD + "x = torch.from_numpy(np.arange(3)).to(device)\n", "integers"),
         Leave(_HEAD + "x = torch.from_numpy(a).to(device)\n", "nothing is known of it"),
         Leave(_HEAD + "x = torch.zeros(3, dtype=torch.float64)\nprint(x.sum())\n", "stays on the CPU"),
+        Leave(_HEAD + "x = torch.tensor([0.5, 1.5]).to(device)\n", "Python numbers become float32"),
         Leave(_HEAD + "x = y.to('cpu', torch.float64)\n", "the CPU has it"),
         Leave(_HEAD + "dtype = torch.float32 if device.type == 'mps' else torch.float64\nx = x.to(device, dtype)\n", "decided by device"),
     )
@@ -76,7 +78,7 @@ class Float64BeforeMove(PythonRule):
     def check(self, site: Site) -> Iterator[Finding]:
         if site.is_import:
             return
-        if site.word in ("from_numpy", "as_tensor"):
+        if site.word in ("from_numpy", "as_tensor", "tensor", "DoubleTensor"):
             if site.call is not None and site.qualname == f"torch.{site.word}" and site.call.positional:
                 yield from self._array(site, site.call)
         elif site.word == "double" and site.method_call is not None and not site.method_call.arguments:
@@ -88,7 +90,10 @@ class Float64BeforeMove(PythonRule):
 
     def _array(self, site: Site, call: Call) -> Iterator[Finding]:
         """A NumPy array on its way to the device."""
-        known = _is_double(residence(site.context), call.positional[0].value)
+        value = call.positional[0].value
+        known = True if site.word == "DoubleTensor" else _is_double(residence(site.context), value)
+        if site.word in ("tensor", "as_tensor") and not (known and _is_array(residence(site.context), value)):
+            return  # Python numbers become float32
         if known is False or call.keyword("dtype") is not None:
             return
         given = call.keyword("device")
@@ -119,8 +124,10 @@ class Float64BeforeMove(PythonRule):
         )
 
     def _unmended(self, context: Context, node: Node, what: str) -> Finding:
+        shown = " ".join(what.split())
+        shown = shown if len(shown) < 44 else f"...{shown[-40:]}"
         return context.finding(
-            self, node, f"`{what[:40]}` is float64, which mps does not have: cast it before it is moved (`.float()`), "
+            self, node, f"`{shown}` is float64, which mps does not have: cast it before it is moved (`.float()`), "
             "or compute it on the CPU", Safety.MANUAL,
         )
 
@@ -130,8 +137,12 @@ class Float64BeforeMove(PythonRule):
         where = residence(site.context)
         if call.receiver is None or where.runs_after_move(site.module.function(call.node)) or _asks_device(call.node):
             return
-        if where.of(call.receiver) in (Home.DEVICE, Home.MOVED_MODULE) and not _returns_to_cpu(call.node):
+        home = where.of(call.receiver)
+        if home in (Home.DEVICE, Home.MOVED_MODULE) and not _returns_to_cpu(call.node):
             yield self._unmended(site.context, call.node, text(call.node))
+        elif home in (Home.CPU, Home.MODULE, None):
+            for move in _moves(site.context, call.node):
+                yield from self._moved(site.context, move, True)
 
     def _dtype(self, site: Site) -> Iterator[Finding]:
         """`dtype=torch.float64` beside a device, or in a move."""
@@ -142,12 +153,20 @@ class Float64BeforeMove(PythonRule):
         call = Call(holder.parent)
         if _asks_device(call.node):
             return
+        if (site.module.qualname(call.function) or "") == "torch.set_default_dtype":
+            if residence(site.context).has_moves:
+                yield self._unmended(site.context, call.node, "every new tensor")
+            return
         device = call.keyword("device")
         if device is None and call.method == "to" and call.positional and not same(call.positional[0].value, site.reference):
             device = call.positional[0]
-        if device is not None and device.value.type not in ("none", "string") and not _is_cpu(site.context, device.value):
-            if not _returns_to_cpu(call.node):
-                yield self._unmended(site.context, call.node, text(call.node).split("\n")[0])
+        if device is None:
+            for move in _moves(site.context, call.node):
+                yield from self._moved(site.context, move, True)
+            return
+        on_cpu = device.value.type in ("none", "string") or _is_cpu(site.context, device.value)
+        if not on_cpu and not _returns_to_cpu(call.node):
+            yield self._unmended(site.context, call.node, text(call.node))
 
 
 def _asks_device(node: Node) -> bool:
@@ -155,6 +174,8 @@ def _asks_device(node: Node) -> bool:
     for parent in ancestors(node):
         if parent.type == "function_definition":
             return False
+        if parent.type == "try_statement":
+            return True
         if parent.type in ("if_statement", "elif_clause", "conditional_expression"):
             condition = field(parent, "condition") or parent
             if re.search(r"mps|cuda|cpu|float64|double|device", text(condition)):
@@ -232,6 +253,23 @@ def _cast_of(call: Call) -> str | None:
         if match is not None and call.arguments[0].name in (None, "dtype"):
             return _CASTS.get(match.group(1), match.group(1))
     return None
+
+
+def _is_array(where: Residence, node: Node | None, depth: int = 0) -> bool:
+    """Whether a value comes out of NumPy, rather than out of Python's own numbers and lists."""
+    if node is None or depth > 6:
+        return False
+    node = strip_parens(node)
+    if node.type == "identifier":
+        return any(_is_array(where, b.value, depth + 1) for b in where.reaching(node))
+    if node.type == "binary_operator":
+        return any(_is_array(where, field(node, side), depth + 1) for side in ("left", "right"))
+    if node.type == "subscript":
+        return _is_array(where, field(node, "value"), depth + 1)
+    if node.type == "call":
+        call = Call(node)
+        return (where.module.qualname(call.function) or "").startswith("numpy.") or _is_array(where, call.receiver, depth + 1)
+    return node.type == "attribute" and (where.module.qualname(node) or "").startswith("numpy.")
 
 
 def _is_double(where: Residence, node: Node | None, depth: int = 0) -> bool | None:

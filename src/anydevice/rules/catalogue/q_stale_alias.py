@@ -11,12 +11,12 @@ from tree_sitter import Node
 from anydevice.finding import Finding, Safety
 from anydevice.rules.classes import Attribute, attributes, moves_itself, used_later
 from anydevice.rules.contents import CONTAINERS, elements, is_alias_of_buffer, root_of
-from anydevice.rules.order import move_after
+from anydevice.rules.order import move_after, prefixes
 from anydevice.rules.residence import Home, Residence, residence
 from anydevice.rules.rule import Example, Leave, PythonRule
 from anydevice.rules.site import Context, Site
 from anydevice.source.calls import Call
-from anydevice.source.syntax import ancestors, field, same, strip_parens, text
+from anydevice.source.syntax import ancestors, field, same, string_value, strip_parens, text
 
 _HEAD = "import torch\nfrom torch import nn\n"
 
@@ -34,7 +34,7 @@ class StaleTensorAlias(PythonRule):
     code = "ADQ04"
     name = "stale-tensor-alias"
     summary = "a second name keeps the tensor that `.to()` replaces"
-    anchors = ("register_buffer", "Parameter", "to", "cuda", "named_buffers", "buffers", "state_dict")
+    anchors = ("register_buffer", "Parameter", "to", "cuda", "named_buffers", "buffers", "state_dict", "running_mean", "running_var")
     examples = (
         Example(
             "a second name for a buffer",
@@ -86,6 +86,13 @@ class StaleTensorAlias(PythonRule):
     def check(self, site: Site) -> Iterator[Finding]:
         if site.word in ("register_buffer", "Parameter"):
             yield from _aliases(site.context, self)
+            if site.word == "register_buffer" and site.method_call is not None and site.method_call.positional:
+                name = string_value(site.method_call.positional[0].value)
+                for leaf in site.module.names.occurrences(name) if name else ():
+                    yield from self._taken_out(site, leaf)
+            return
+        if site.word.startswith("running_"):
+            yield from self._taken_out(site, site.leaf)
             return
         if site.method_call is None:
             return
@@ -115,6 +122,28 @@ class StaleTensorAlias(PythonRule):
                 self, holder,
                 f"`{text(kept)}` keeps the tensors that line {line} replaces: take `{text(call.node)}` after the move",
                 Safety.MANUAL,
+            )
+
+    def _taken_out(self, site: Site, leaf: Node) -> Iterator[Finding]:
+        """`mean = net.running_mean` (or a container of such) before `net.to(device)`."""
+        where, attribute = residence(site.context), leaf.parent
+        owner = field(attribute, "object") if attribute is not None and attribute.type == "attribute" else None
+        if owner is None or text(owner) == "self" or owner.type not in ("identifier", "attribute"):
+            return
+        holder = attribute.parent if attribute is not None else None
+        while holder is not None and holder.type in ("list", "tuple", "pair", "dictionary", "subscript"):
+            holder = holder.parent
+        kept = field(holder, "left") if holder is not None and holder.type == "assignment" else None
+        if holder is None or kept is None or kept.type != "identifier":
+            return
+        move = next((m for name in prefixes(text(owner)) if (m := move_after(where, name, holder)) is not None), None)
+        if move is None:
+            return
+        later = [u for u in where.uses(text(kept)) if u.start_byte > move.node.end_byte and self._is_read(where, u, holder)]
+        if later:
+            line = move.node.start_point[0] + 1
+            yield site.context.finding(
+                self, holder, f"`{text(kept)}` keeps the buffer that line {line} replaces: take it after the move", Safety.MANUAL
             )
 
     def _is_copied(self, use: Node) -> bool:

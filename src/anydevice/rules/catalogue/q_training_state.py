@@ -9,7 +9,7 @@ from tree_sitter import Node
 
 from anydevice.finding import Finding, Safety
 from anydevice.rules.at_hand import device_at
-from anydevice.rules.order import move_after
+from anydevice.rules.order import move_after, prefixes
 from anydevice.rules.residence import Home, Residence, residence
 from anydevice.rules.rule import Example, Leave, PythonRule
 from anydevice.rules.site import Context, Site
@@ -83,7 +83,7 @@ class OptimizerBeforeMove(PythonRule):
         for name in dict.fromkeys(_PARAMETERS.findall(source)):
             if function is not None and name in where.parameters(function):
                 yield from self._made_for(site.context, function, name)
-            move = next((m for part in _prefixes(name) if (m := move_after(where, part, call.node)) is not None), None)
+            move = next((m for part in prefixes(name) if (m := move_after(where, part, call.node)) is not None), None)
             if move is None:
                 continue
             line = move.node.start_point[0] + 1
@@ -110,13 +110,6 @@ class OptimizerBeforeMove(PythonRule):
                     self, statement(call.node),
                     f"builds an optimizer for `{text(given)}`, which line {line} moves: move the model first", Safety.MANUAL,
                 )
-
-
-def _prefixes(name: str) -> list[str]:
-    """`self.net.head` -> itself, `self.net`."""
-    parts = name.split(".")
-    least = 2 if parts[0] == "self" else 1
-    return [".".join(parts[:count]) for count in range(len(parts), least - 1, -1)]
 
 
 class CopyLeftBehind(PythonRule):
@@ -188,9 +181,33 @@ class CopyLeftBehind(PythonRule):
             return
         kept = _assigned_name(call.node)
         if kept is None:
+            yield from self._offloaded(site, call)
             return
         yield from self._through_class(site, where, argument)
         yield from self._report(site.context, where, call.node, text(argument), kept)
+
+    def _offloaded(self, site: Site, call: Call) -> Iterator[Finding]:
+        """`backup = copy.deepcopy(net).cpu()`, then called with what is on the device."""
+        where = residence(site.context)
+        holder = statement(call.node)
+        assignment = first_named(holder)
+        target = field(assignment, "left") if assignment is not None and assignment.type == "assignment" else None
+        value = field(assignment, "right") if assignment is not None else None
+        if target is None or value is None or target.type != "identifier" or not re.search(r"\.cpu\(\)|\.to\([\"']cpu", text(value)):
+            return
+        for use in where.uses(text(target)):
+            called = use.parent
+            if called is None or called.type != "call" or not same(field(called, "function"), use):
+                continue
+            if [b.node.id for b in where.reaching(use)] != [target.id] or where.moves_of(text(target), use):
+                continue
+            if any(where.of(argument.value) is Home.DEVICE for argument in Call(called).arguments):
+                line = called.start_point[0] + 1
+                yield site.context.finding(
+                    self, holder, f"`{text(target)}` is kept on the CPU, and line {line} calls it with what was moved: move it back, "
+                    "or call it with `.cpu()`", Safety.MANUAL,
+                )
+                return
 
     def _cloned(self, site: Site, call: Call) -> Iterator[Finding]:
         """`{k: v.clone() for k, v in net.state_dict().items()}` and `[p.clone() for p in net.parameters()]`."""
@@ -272,15 +289,15 @@ class CopyLeftBehind(PythonRule):
         )
 
 
+_ENDS = frozenset({"to", "cuda", "cpu", "state_dict"})
+
+
 def _assigned_name(node: Node) -> str | None:
     """The name or `self.x` that a call's result is given, through `.eval()` and `.requires_grad_(False)`."""
     current = node
     while current.parent is not None and current.parent.type in ("attribute", "call"):
-        if current.parent.type == "attribute" and text(field(current.parent, "attribute") or current) in (
-            "to",
-            "cuda",
-            "state_dict",
-        ):
+        attribute = field(current.parent, "attribute") if current.parent.type == "attribute" else None
+        if attribute is not None and text(attribute) in _ENDS:
             return None
         current = current.parent
     holder = current.parent
