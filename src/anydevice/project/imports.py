@@ -26,7 +26,7 @@ CODE, NAME = "ADR01", "imported-package-tied-to-cuda"
 _NOT_ASKED = frozenset(
     {"torch", "torchvision", "torchaudio", "numpy", "anydevice", "__future__", *sys.stdlib_module_names}
 )
-_IMPORT = re.compile(rb"\b(?:import|from)[ \t]+(\w+)")
+_IMPORT = re.compile(rb"(?m)(?:^|[:;])[ \t]*(?:from[ \t]+(\w+)|import[ \t]+([^\n#;]*))")
 # What ties a library to CUDA for its callers; questions and choices in it do not.
 _TIES = ("ADA", "ADB05", "ADD", "ADE", "ADL", "ADN")
 
@@ -58,8 +58,9 @@ def scan_imports(tree: Tree) -> list[Finding]:
 
 def _imported(document: Document, left_out: set[str] | frozenset[str]) -> Iterator[tuple[str, Node]]:
     """The packages that a file imports, each once, with the node that names it first."""
-    if all(match[1].decode() in left_out for match in _IMPORT.finditer(document.data)):
-        return  # most files; they need not be parsed
+    words = (word for match in _IMPORT.finditer(document.data) for word in re.findall(rb"\w+", match[1] or match[2]))
+    if all(word.decode() in left_out for word in words):
+        return  # many files; they need not be parsed
     seen = set(left_out)
     for statement in Module(document).names.import_statements:
         source = field(statement, "module_name")

@@ -140,7 +140,7 @@ class Tree:
         _ = self.circumstances.rules  # forked workers inherit the loaded rules
         method = "fork" if sys.platform == "linux" else None  # elsewhere it is missing, or not safe
         pool = ProcessPoolExecutor(
-            min(jobs, len(chunks)), mp_context=multiprocessing.get_context(method), initializer=_leave_interrupts
+            min(jobs, len(chunks)), mp_context=multiprocessing.get_context(method), initializer=_end_quietly
         )
         try:
             yield from pool.map(examine_files, chunks, [self.circumstances] * len(chunks))
@@ -235,6 +235,6 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _leave_interrupts() -> None:
-    """Ctrl-C reaches every process of the terminal; the parent ends the work, and workers need not complain."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _end_quietly() -> None:
+    """Ctrl-C reaches every process of the terminal; workers end at once, without a word."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -30,9 +30,9 @@ def _command(finding: Finding) -> str:
     properties = {"file": PurePath(finding.path).as_posix(), "title": f"{finding.code} {finding.name}"}
     message = finding.message
     if span.cell is None:
-        properties |= {"line": str(span.line), "endLine": str(span.end_line)}
+        properties |= {"line": str(span.line), "endLine": str(span.end_line), "col": str(span.column)}
         if span.line == span.end_line:  # GitHub takes columns within one line only
-            properties |= {"col": str(span.column), "endColumn": str(span.end_column)}
+            properties["endColumn"] = str(span.end_column)
     else:  # the lines of a cell are not lines of the file
         message = f"cell {span.cell}, line {span.line}: {message}"
     listed = ",".join(f"{key}={_property(value)}" for key, value in properties.items())

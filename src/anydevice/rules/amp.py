@@ -15,7 +15,7 @@ from tree_sitter import Node
 from anydevice.finding import Edit, Safety
 from anydevice.rules.guards import needs_accelerator
 from anydevice.rules.literal import device_literal
-from anydevice.rules.placement import Expression
+from anydevice.rules.placement import Device, Expression
 from anydevice.rules.site import Context
 from anydevice.source.calls import Argument, Call
 from anydevice.source.names import Binding
@@ -63,7 +63,7 @@ def meaning(context: Context, reference: Node) -> Meaning | None:
     name = module.qualname(reference)
     found = None
     if name is not None and "." in name:
-        found = _named(name)
+        found = named(name)
     elif name is None and reference.type == "identifier":
         found = _with_fallback(context, reference)
     if found is None:
@@ -76,7 +76,8 @@ def meaning(context: Context, reference: Node) -> Meaning | None:
     return Meaning(found[0], found[1], only)
 
 
-def _named(name: str) -> tuple[str, bool] | None:
+def named(name: str) -> tuple[str, bool] | None:
+    """(kind, whether it is torch.cuda.amp's) of a qualified name, if it is one of the four."""
     for pattern, cuda in ((_CUDA_AMP, True), (_ANY_AMP, False)):
         if match := pattern.match(name):
             return match.group(1), cuda
@@ -93,7 +94,7 @@ def _with_fallback(context: Context, identifier: Node) -> tuple[str, bool] | Non
             continue
         value = binding.value if binding.kind == "assignment" else None
         name = binding.target or context.module.qualname(value)
-        known = _named(name) if name is not None else None
+        known = named(name) if name is not None else None
         if known is None:
             return None
         found.add(known)
@@ -103,6 +104,24 @@ def _with_fallback(context: Context, identifier: Node) -> tuple[str, bool] | Non
 def offered(context: Context, kind: str) -> bool:
     """Whether the oldest supported torch has the name in torch.amp."""
     return context.target.has(_SINCE[kind])
+
+
+def device_there(context: Context, node: Node) -> Device:
+    """The device at `node`, its type by a variable `device_type` where the code has one (for torch.autocast)."""
+    device = context.placement.device(node)
+    scopes = {a.id for a in ancestors(node)}
+    for binding in context.module.names.bindings("device_type"):
+        if binding.scope.id not in scopes or binding.kind not in ("assignment", "parameter"):
+            continue
+        later = binding.node.end_byte <= node.start_byte
+        in_module = binding.scope.type == "module"
+        alone = binding.kind == "parameter" or any(
+            same(a.parent, binding.scope) or same(a.parent, field(binding.scope, "body"))
+            for a in ancestors(binding.node)
+        )
+        if alone and (later or (in_module and not context.module.at_import(node))):
+            return Device(device.expr, "device_type", ())
+    return device
 
 
 # -- one use ---------------------------------------------------------------------------------------------------
@@ -157,7 +176,7 @@ def _uncalled(context: Context, reference: Node, meant: Meaning, head: Expressio
         return Plan(tuple(_respelled(context, reference, head)), head.text)
     parent = reference.parent
     if meant.kind.startswith("custom_") and parent is not None and parent.type == "decorator":
-        device = context.placement.device(reference)
+        device = device_there(context, reference)
         new = f"{head.text}(device_type={device.type})"
         edits = [context.module.replace(reference, new), *head.edits, *device.edits]
         return Plan(tuple(edits), new, safety_at(context, reference))
@@ -177,7 +196,7 @@ def is_type(node: Node) -> bool:
 
 
 def _custom(context: Context, call: Call, head: Expression) -> Plan | None:
-    module, device = context.module, context.placement.device(call.node)
+    module, device = context.module, device_there(context, call.node)
     given = call.keyword("device_type")
     edits = _respelled(context, call.function, head)
     if given is not None:
@@ -192,7 +211,7 @@ def _custom(context: Context, call: Call, head: Expression) -> Plan | None:
 
 
 def _autocast(context: Context, call: Call, meant: Meaning, head: Expression) -> Plan | None:
-    device = context.placement.device(call.node)
+    device = device_there(context, call.node)
     kind, cpu = casting(context, device.type)
     condition = (
         None if _is_bfloat16(context, call.argument(1, "dtype")) or needs_accelerator(context, call.node) else cpu
@@ -216,7 +235,7 @@ def casting(context: Context, kind: str) -> tuple[str, str]:
 
 
 def _scaler(context: Context, call: Call, meant: Meaning, head: Expression) -> Plan | None:
-    device = context.placement.device(call.node)
+    device = device_there(context, call.node)
     names = ("init_scale", "growth_factor", "backoff_factor", "growth_interval", "enabled")
     written = _written(
         context, call, meant, device.type, f'{device.type} == "cuda"', names if meant.cuda else ("device", *names)
@@ -239,10 +258,13 @@ def _written(
     first = names[0] if not meant.cuda else None
     device = call.argument(0, first) if first is not None else None
     if device is not None:
-        if not is_cuda_literal(context, device.value):
+        literal = _literal(context, device.value)
+        if literal is None:
             return None
-        edits.append(module.replace(device.value, kind))
+        edits.append(module.replace(literal, kind))
         lead = ""
+        if not same(literal, strip_parens(device.value)):
+            condition = None  # `"cuda" if args.cuda else "cpu"`: wanted on the CPU too
     elif first == "device_type" or (first is not None and call.has_star):
         return None
     enabled = call.argument(names.index("enabled"), "enabled")
@@ -308,6 +330,16 @@ def _is_bfloat16(context: Context, dtype: Argument | None) -> bool:
     return bool(values) and all(v is not None and context.module.qualname(v) == "torch.bfloat16" for v in values)
 
 
+def _literal(context: Context, value: Node) -> Node | None:
+    """The string that spells CUDA: `value` itself, or what it is under a flag (`"cuda" if args.cuda else "cpu"`)."""
+    value = strip_parens(value)
+    if value.type == "conditional_expression":
+        parts = [child for child in value.named_children if child.type != "comment"]
+        found = [part for part in (parts[0], parts[-1]) if is_cuda_literal(context, part)]
+        return strip_parens(found[0]) if len(found) == 1 and "is_available" not in text(parts[1]) else None
+    return value if is_cuda_literal(context, value) else None
+
+
 def is_cuda_literal(context: Context, value: Node) -> bool:
     """Whether a value spells a CUDA device."""
     value = strip_parens(value)
@@ -319,129 +351,3 @@ def safety_at(context: Context, node: Node) -> Safety:
     """Asking for a device at import, before the program sets CUDA_VISIBLE_DEVICES, is not the same program."""
     early = context.facts.sets_visible_devices and context.module.at_import(node)
     return Safety.UNSAFE if early else Safety.SAFE
-
-
-# -- uses through an import ------------------------------------------------------------------------------------
-
-
-def import_plan(context: Context, meant: Meaning) -> tuple[Edit, ...] | None:
-    """The edits that turn an import of torch.cuda.amp into one of torch.amp, with all uses of what it imports.
-
-    None where some use cannot be mended, so that the import has to stay.
-    """
-    if meant.binding is None:
-        return None
-    statement = next((a for a in ancestors(meant.binding.node) if a.type.startswith("import_")), None)
-    path = _path(statement, meant.binding) if statement is not None else None
-    if statement is None or path is None:
-        return None
-    edits = [context.module.replace(*path)]
-    for binding in context.module.names.imports:
-        if not any(same(a, statement) for a in ancestors(binding.node)):
-            continue
-        mended = _uses(context, binding)
-        if mended is None:
-            return None
-        edits += mended
-    return tuple(dict.fromkeys(edits))
-
-
-def _path(statement: Node, binding: Binding) -> tuple[Node, str] | None:
-    """The dotted path in an import statement that is to change, and what it becomes."""
-    if statement.type == "import_from_statement":
-        module = field(statement, "module_name")
-        if module is None:
-            return None
-        path = text(module)
-        if path.startswith("torch.cuda.amp"):
-            return module, path.replace("torch.cuda.amp", "torch.amp")
-        alone = len(statement.children_by_field_name("name")) == 1
-        return (module, "torch") if path == "torch.cuda" and alone and binding.target == "torch.cuda.amp" else None
-    holder = binding.node.parent
-    name = field(holder, "name") if holder is not None and holder.type == "aliased_import" else None
-    return (name, text(name).replace("torch.cuda.amp", "torch.amp")) if name is not None else None
-
-
-def _uses(context: Context, binding: Binding) -> list[Edit] | None:
-    names, name = context.module.names, text(binding.node)
-    if len(names.bindings(name)) != 1 or _is_exported(context, name):
-        return None
-    edits: list[Edit] = []
-    for node in names.references(name):
-        reference = node
-        while (
-            reference.parent is not None
-            and reference.parent.type == "attribute"
-            and same(field(reference.parent, "object"), reference)
-        ):
-            reference = reference.parent
-        meant = meaning(context, reference)
-        if meant is None or not offered(context, meant.kind):
-            return None
-        mended = plan(context, reference, meant, renamed=True)
-        if mended is None or mended.safety is Safety.UNSAFE:
-            return None
-        edits += mended.edits
-    known = _named(binding.target or "")
-    if known is not None and not offered(context, known[0]):
-        return None
-    return edits
-
-
-def _is_exported(context: Context, name: str) -> bool:
-    """Whether other files may use the name through this one."""
-    data = context.module.data
-    listed = b"__all__" in data and re.search(rb"""["']%s["']""" % re.escape(name.encode()), data) is not None
-    return listed or context.path.endswith("__init__.py")
-
-
-# -- names that are autocast or nothing ------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Alternative:
-    """`scope = autocast if wanted else nullcontext`: the name, its calls, and the whole conditional (if it is one)."""
-
-    name: str
-    calls: tuple[Call, ...]
-    conditional: Node | None
-
-
-def alternative(context: Context, reference: Node) -> Alternative | None:
-    """The name that an uncalled `reference` is assigned to, and all its calls; None where other uses can be seen."""
-    value = reference
-    parent = value.parent
-    conditional = None
-    while parent is not None and parent.type in ("conditional_expression", "parenthesized_expression"):
-        if parent.type == "conditional_expression":
-            if conditional is not None:
-                return None
-            conditional = parent
-        value, parent = parent, parent.parent
-    if parent is None or parent.type != "assignment" or not same(field(parent, "right"), value):
-        return None
-    left = field(parent, "left")
-    if left is None or left.type != "identifier":
-        return None
-    calls = []
-    for use in context.module.names.references(text(left)):
-        call = call_of(use)
-        if call is None:
-            return None
-        calls.append(call)
-    return Alternative(text(left), tuple(calls), conditional)
-
-
-def is_alternative_autocast(context: Context, function: Node) -> bool:
-    """Whether a called name was chosen between torch.autocast and something else: its device is amp's to write."""
-    if function.type != "identifier":
-        return False
-    bindings = context.module.names.lookup(function)
-    value = bindings[0].value if len(bindings) == 1 and bindings[0].kind == "assignment" else None
-    if value is None or value.type != "conditional_expression":
-        return False
-    branches = [child for child in value.named_children if child.type != "comment"]
-    return any(
-        (meant := meaning(context, strip_parens(branch))) is not None and meant.kind == "autocast"
-        for branch in (branches[0], branches[-1])
-    )

@@ -58,11 +58,12 @@ def index_of(rules: tuple[PythonRule, ...]) -> Index:
 
 
 def _finder(need: str) -> Callable[[bytes], object]:
-    """A search for `need`; a plain word is found several times faster without an expression."""
-    if re.escape(need) == need:
-        word = need.encode()
-        return lambda data: word in data
-    return re.compile(need.encode(), re.M).search
+    """A search for `need`; plain text, or a choice of plain texts, is found many times faster without an expression."""
+    texts = [re.sub(r"\\(.)", r"\1", part) for part in need.split("|")]
+    if "|".join(re.escape(text) for text in texts) == need:
+        plain = tuple(text.encode() for text in texts)
+        return lambda data: any(text in data for text in plain)
+    return re.compile(need.encode()).search
 
 
 @lru_cache(maxsize=8)

@@ -68,7 +68,9 @@ _SCALAR = re.compile(
     r"|meta|hyper|time|git|commit|logs?\Z|hist",
     re.I,
 )
-_STATE = re.compile(r"state|model|net|weight|ema|param|encoder|decoder|generator|discriminator", re.I)
+_STATE = re.compile(
+    r"state|model|net|weight|ema|(?<!h)(?<!hyper)(?<!hyper_)param|encoder|decoder|generator|discriminator", re.I
+)
 _HOST = re.compile(r"rng|random|optim|opt\w*\Z|scaler", re.I)
 _MODULE_METHODS = frozenset(
     {"eval", "train", "half", "float", "double", "bfloat16", "requires_grad_", "to_empty", "apply"}
@@ -78,7 +80,9 @@ _MODULE_READS = frozenset(
      "register_forward_hook", "add_module", "named_buffers", "module")
 )  # fmt: skip
 _MAPPING = frozenset({"items", "values", "keys", "copy", "update", "pop", "get", "setdefault"})
-_HARMLESS = frozenset({"print", "len", "isinstance", "type", "sorted", "hasattr", "str", "repr", "set", "bool", "id"})
+_HARMLESS = frozenset(
+    {"print", "len", "isinstance", "type", "sorted", "hasattr", "str", "repr", "set", "bool", "id", "get"}
+)
 _IGNORED = frozenset(
     ("comparison_operator", "expression_statement", "if_statement", "elif_clause", "not_operator", "delete_statement",
      "assert_statement", "interpolation", "while_statement")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tree_sitter import Node
 
 from anydevice.rules.residence import Env, Home, Residence
-from anydevice.rules.tensor_words import FACTORIES, LEGACY, listed
+from anydevice.rules.tensor_words import CONTAINER_NODES, FACTORIES, LEGACY, listed
 from anydevice.source.calls import Call
 from anydevice.source.names import Binding
 from anydevice.source.syntax import FUNCTIONS, enclosing, field, same, statement, text
@@ -30,7 +30,8 @@ _KEPT_ATTRIBUTES = frozenset({"data", "T", "mT", "H", "real", "imag"})
 _PLACED = (Home.DEVICE, Home.PLACED, Home.MOVED_MODULE)
 # Operations that look at one tensor only, or take each as it comes.
 _PASSED_THROUGH = listed("broadcast_tensors meshgrid atleast_1d atleast_2d atleast_3d split chunk unbind split_with_sizes")
-_NOT_FOLLOWED = frozenset({"tensor_split", "save", "numel", "is_tensor"})
+# ... and those that take sizes or lengths, or tensors from anywhere.
+_NOT_FOLLOWED = listed("tensor_split save numel is_tensor interpolate upsample pad ctc_loss affine_grid")
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,8 @@ class Trail:
         self._seen.add(node.id)
         parent = node.parent
         kind = parent.type
+        if kind == "tuple" and parent.parent is not None and parent.parent.type == "return_statement":
+            return self._listed(node, parent, calls, back)
         if kind in (
             "parenthesized_expression",
             "unary_operator",
@@ -136,6 +139,8 @@ class Trail:
         holder = subscript.parent
         if holder is not None and holder.type == "assignment" and same(field(holder, "left"), subscript):
             return None
+        if self.residence.takes_one(subscript) and not self.residence.is_container(node):
+            return None  # one of a vector is 0-dim
         return self.meeting(subscript, calls, back)
 
     def _is_scalar_index(self, index: Node) -> bool:
@@ -150,6 +155,8 @@ class Trail:
         ):
             return None
         for other in operator.named_children:
+            if other.type in CONTAINER_NODES or node.type in CONTAINER_NODES:
+                break  # lists are joined or repeated
             if not same(other, node) and self._moved(other):
                 return Meeting(operator, other, "operation", calls)
             if not same(other, node) and self.likely is None and self._of(other) is None:
@@ -174,7 +181,7 @@ class Trail:
             if forward is not None:
                 return self._entered(node, call, forward, calls, back)
             return Meeting(call.node, call.function, "module", calls)
-        if callee is Home.STATELESS:
+        if callee is Home.STATELESS and "ctc" not in text(call.function).lower():  # CTC takes targets from the CPU
             partner = next((other for other in others if self._moved(other)), None)
             return (
                 Meeting(call.node, partner, "operation", calls)
@@ -218,12 +225,14 @@ class Trail:
     def _listed(self, node: Node, listed: Node, calls: tuple[Node, ...], back: tuple[Node, ...]) -> Meeting | None:
         """One of `a, b` that is returned or assigned."""
         owner = listed.parent
+        index = [child.id for child in listed.named_children].index(node.id)
+        if owner is not None and owner.type == "return_statement":
+            return self._returned(owner, calls, back, index)
         left = field(owner, "left") if owner is not None and owner.type == "assignment" else None
         if left is None:
             return self.meeting(listed, calls, back)
         if left.type != "pattern_list":
             return self._assigned(left, calls, back)
-        index = [child.id for child in listed.named_children].index(node.id)
         return self._assigned(left.named_child(index), calls, back) if index < left.named_child_count else None
 
     def _looped(self, loop: Node, calls: tuple[Node, ...], back: tuple[Node, ...]) -> Meeting | None:
@@ -295,28 +304,45 @@ class Trail:
     def _augmented(self, node: Node, assignment: Node, calls: tuple[Node, ...]) -> Meeting | None:
         left, right = field(assignment, "left"), field(assignment, "right")
         other = right if same(left, node) else left
+        if other is not None and (other.type in CONTAINER_NODES or node.type in CONTAINER_NODES or self.residence.is_container(left or node)):
+            return None
         if other is not None and self._moved(other):
             return Meeting(assignment, other, "in-place", calls)
         return None
 
-    def _returned(self, returned: Node, calls: tuple[Node, ...], back: tuple[Node, ...]) -> Meeting | None:
+    def _returned(
+        self, returned: Node, calls: tuple[Node, ...], back: tuple[Node, ...], index: int | None = None
+    ) -> Meeting | None:
+        """The value (number `index` of several) goes back to who called."""
         function = enclosing(returned, FUNCTIONS)
         if function is None or function.type != "function_definition":
             return None
         if any(self._of(value) in _PLACED for value in self.residence.returns(function)):
             return None
         if back:
-            return self.meeting(back[-1], calls, back[:-1])
+            return self._arrived(back[-1], index, calls, back[:-1])
         for call in self.residence.callers(function):
             if self.module.function_name(function) in ("__init__", "__getitem__", "__call__", "__len__"):
                 return None
             target = self.residence.function_of(call)
             if target is None or not same(target, function):
                 continue
-            found = self.meeting(call.node, (*calls, call.node))
+            found = self._arrived(call.node, index, (*calls, call.node), ())
             if found is not None:
                 return found
         return None
+
+    def _arrived(
+        self, call: Node, index: int | None, calls: tuple[Node, ...], back: tuple[Node, ...]
+    ) -> Meeting | None:
+        """The value of a call; one of several values is only followed where they are unpacked."""
+        if index is None:
+            return self.meeting(call, calls, back)
+        holder = call.parent
+        left = field(holder, "left") if holder is not None and holder.type == "assignment" else None
+        if left is None or left.type != "pattern_list" or index >= left.named_child_count:
+            return None
+        return self._assigned(left.named_child(index), calls, back)
 
     def _entered(
         self, node: Node, call: Call, function: Node, calls: tuple[Node, ...], back: tuple[Node, ...]

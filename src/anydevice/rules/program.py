@@ -306,6 +306,17 @@ class Program:
 
     # -- attributes ----------------------------------------------------------------------------------------------
 
+    def is_container(self, node: Node) -> bool:
+        """Whether a name or `self.x` holds a list, tuple or dict (or what a loop takes out of a loader), not a tensor."""
+        values: list[Node | None] = []
+        if node.type == "identifier":
+            values = [b.value for b in self.reaching(node)]
+        elif node.type == "attribute" and (class_ := self.module.class_(node)) is not None:
+            values = [v for _, v in self.attribute_values(class_, text(field(node, "attribute") or node))]
+        else:
+            values = [node]
+        return any(value is None or value.type in words.CONTAINER_NODES for value in values)
+
     def attribute_values(self, class_: Node, name: str) -> Iterator[tuple[Node, Node | None]]:
         """(the `self.name` that is assigned to, the value or None) in one class."""
         for use in self.attribute_uses(class_, name):

@@ -82,8 +82,7 @@ class Residence(Program):
         if kind == "call":
             return self._call(Call(node), env, depth)
         if kind == "subscript":
-            home = self.of(field(node, "value"), env, depth)
-            return Home.CPU if home is Home.SCALAR else home  # what can be indexed has dimensions
+            return self._subscript(node, env, depth)
         if kind in ("binary_operator", "comparison_operator", "boolean_operator"):
             return self.together(self.of(child, env, depth) for child in node.named_children)
         if kind in ("tuple", "list", "expression_list", "set"):
@@ -104,6 +103,26 @@ class Residence(Program):
         if kind in ("integer", "float", "true", "false", "none", "string", "lambda"):
             return Home.OTHER
         return None
+
+    def _subscript(self, node: Node, env: Env, depth: int) -> Home | None:
+        value = field(node, "value")
+        home = self.of(value, env, depth)
+        if value is None or home not in (Home.CPU, Home.SCALAR):
+            return home
+        if self.takes_one(node) and not self.is_container(value):
+            return Home.SCALAR  # one of a vector: 0-dim
+        return Home.CPU  # what can be indexed has dimensions
+
+    def takes_one(self, subscript: Node) -> bool:
+        """Whether a subscript takes one element by its number: `x[0]`, `x[-1]`, `x[i]` in a loop."""
+        indices = subscript.children_by_field_name("subscript")
+        if len(indices) != 1:
+            return False
+        index = indices[0]
+        if index.type == "identifier":
+            home = self.of(index)
+            return home is Home.OTHER or (home is None and words.INDEX_NAME.match(text(index)) is not None)
+        return index.type in ("integer", "unary_operator")
 
     @staticmethod
     def together(homes: Iterable[Home | None]) -> Home | None:
@@ -173,9 +192,22 @@ class Residence(Program):
         while value is not None and path and value.type in ("expression_list", "tuple", "list"):
             value = value.named_child(path[0]) if path[0] < value.named_child_count else None
             path = path[1:]
-        if value is not None and path and value.type == "call" and Call(value).method in ("shape", "size"):
-            return Home.OTHER
+        if value is not None and path and value.type == "call":
+            function = self.function_of(Call(value))
+            if function is not None:
+                return self._returned_at(function, Call(value), path[0], env, depth)
+            if self.of(value, env, depth) in (Home.MODULE, Home.MOVED_MODULE):
+                return None
         return self.of(value, env, depth)
+
+    def _returned_at(self, function: Node, call: Call, index: int, env: Env, depth: int) -> Home | None:
+        """The home of one of several values that a function of this file returns."""
+        inner = self._frame(function, call, env, depth)
+        homes = []
+        for value in self.returns(function):
+            parts = value.named_children if value.type in ("expression_list", "tuple") else []
+            homes.append(self.of(parts[index], inner, depth + 1) if index < len(parts) else None)
+        return self._either(homes)
 
     def _element(self, iterable: Node | None, path: list[int], env: Env, depth: int) -> Home | None:
         """The home of what a loop takes out of `iterable`."""
@@ -329,10 +361,23 @@ class Residence(Program):
             return Home.MOVED_MODULE if self.given(device.value, env, depth) is Home.DEVICE else None
         if any("device" in text(a.value) for a in call.arguments):
             return None
-        if words.STATE.search(body) or not re.search(r"\bModule\)?\s*:|Module\s*\)", body[:200]):
-            return Home.MODULE
-        own = re.findall(r"\b([A-Z]\w+)\(", body.partition(":")[2])
-        return Home.MODULE if any(b"class " + name.encode() in self.module.data for name in own) else Home.STATELESS
+        return Home.STATELESS if self._is_stateless(class_) else Home.MODULE
+
+    def _is_stateless(self, class_: Node, depth: int = 0) -> bool:
+        """Whether a module class of this file has no tensors: none of its own, none in the modules it is made of."""
+        body = text(class_)
+        plain = re.search(r"\bModule\)?\s*:|Module\s*\)", body[:200]) is not None
+        if not plain or depth > 3 or words.STATE.search(body):
+            return False
+        kept = re.findall(r"self\.\w+\s*=\s*(?:\w+\.)*([A-Z]\w+)\(", body)
+        if any(not words.STATELESS.match(name) and not self.module.names.bindings(name) for name in kept):
+            return False
+        for name in dict.fromkeys(re.findall(r"\b([A-Z]\w+)\(", body.partition(":")[2])):
+            for binding in self.module.names.bindings(name):
+                if binding.kind == "class" and binding.value is not None and not same(binding.value, class_):
+                    if self.is_module_class(binding.value) and not self._is_stateless(binding.value, depth + 1):
+                        return False
+        return True
 
     def _library_call(self, call: Call, name: str, env: Env, depth: int) -> Home | None:
         if name.startswith(("numpy", "np.")):
@@ -406,6 +451,8 @@ class Residence(Program):
             return Home.CPU if literal.startswith("cpu") else Home.PLACED if literal.startswith("meta") else Home.DEVICE
         if device.type == "none":
             return Home.CPU
+        if device.type == "attribute" and text(device).startswith("self.") and text(device).count(".") == 1:
+            return self._kept_device(device)
         if device.type == "attribute" and text(device).endswith(".device"):
             return self._beside(field(device, "object"), env, depth)
         if device.type == "identifier":
@@ -415,6 +462,15 @@ class Residence(Program):
                 if binding.value is not None and text(binding.value).endswith(".device"):
                     return self._beside(field(binding.value, "object"), env, depth)
         return Home.DEVICE
+
+    def _kept_device(self, device: Node) -> Home:
+        """The home that `self.device` stands for."""
+        class_ = self.module.class_(device)
+        values = [v for _, v in self.attribute_values(class_, text(device)[5:])] if class_ is not None else []
+        on_cpu = [v is not None and re.fullmatch(r"(?:torch\.device\(\s*)?[\"']cpu[\"']\)?", text(v)) is not None for v in values]
+        if values and all(on_cpu):
+            return Home.CPU
+        return Home.PLACED if any(on_cpu) else Home.DEVICE
 
     def _beside(self, node: Node | None, env: Env, depth: int) -> Home:
         """The home of what is made with `device=node.device`."""
@@ -494,11 +550,16 @@ class Residence(Program):
 
     def returned(self, function: Node, call: Call, env: Env, depth: int) -> Home | None:
         """The home of what `function` returns for the arguments of `call`."""
+        inner = self._frame(function, call, env, depth)
+        values = [self.of(value, inner, depth + 1) for value in self.returns(function)]
+        return self._either(values)
+
+    def _frame(self, function: Node, call: Call, env: Env, depth: int) -> Env:
+        """Where the parameters of `function` live during `call`."""
         inner: Env = dict(env)
         for parameter, argument in self.matched(function, call):
             inner[function.id, parameter] = self.of(argument.value, env, depth)
-        values = [self.of(value, inner, depth + 1) for value in self.returns(function)]
-        return self._either(values)
+        return inner
 
     # -- moves of modules ----------------------------------------------------------------------------------------
 

@@ -21,11 +21,13 @@ LEGACY = listed(
 )
 # The names of functions that make tensors on the CPU unless told otherwise, where a rule is asked about them.
 MAKERS = tuple(sorted((FACTORIES | LEGACY | {"from_numpy"}) - {"range", "normal"}))
+# What a file must have for a tensor to be made in it without a device (`needs` of a rule): `.zeros(...)` with no
+# `device` among its arguments. Calls of a from-imported `zeros` are rare and left to the exact look at other sites.
+MADE_HERE = r"\.(?:" + "|".join(MAKERS) + r")\((?![^()]*(?:\([^()]*(?:\([^()]*\)[^()]*)*\)[^()]*)*\bdevice\b)"
 LIKE = listed("zeros_like ones_like empty_like full_like rand_like randn_like randint_like")
 # Methods whose result is no tensor, or a host value.
 NO_TENSOR = listed(
-    "q_scale q_zero_point " 
-    "size dim ndimension numel nelement item tolist numpy stride get_device is_contiguous data_ptr"
+    "size dim q_scale q_zero_point ndimension numel nelement item tolist numpy stride get_device is_contiguous data_ptr"
     " element_size type_ state_dict parameters named_parameters children modules eval_ backward step"
     " zero_grad keys items_ split_ append extend format"
 )
@@ -67,6 +69,7 @@ STATIC = re.compile(r"@(?:static|class)method")
 MODEL_NAME = re.compile(
     r"(?i)(?:\A|[._])\w*(?:net|net[a-z]|model|encoder|decoder|generator|discriminator|critic|actor|policy|backbone|vae)\d?\Z"
 )
+INDEX_NAME = re.compile(r"(?:[bijkln]|ii|idx|ind|index|step|epoch|level|layer|\w*_(?:idx|index|id))\Z")
 LOADER = re.compile(r"(?i)(?:\A|[._])(?:\w*loader|\w+_dl)\Z")
 WRAPPERS = listed("enumerate tqdm tqdm.tqdm zip list tuple reversed next iter track trange")
 MODULE_CHAIN = listed("to cuda eval train float half double bfloat16 apply requires_grad_")
@@ -75,6 +78,7 @@ COMMON_METHODS = listed(
     " parameters backward view size sum mean apply copy clone items keys values fit predict encode decode run"
 )
 
+CONTAINER_NODES = listed("list tuple dictionary set list_comprehension dictionary_comprehension expression_list")
 # Libraries (and names of functions) that move modules and batches out of sight.
 MOVERS = (
     b"ccelerator(", b"accelerate.", b"accelerate ", b"ightning", b"fabric", b"deepspeed", b"prepare(", b"refetch",

@@ -288,7 +288,7 @@ _SPLITS_BATCHES = re.compile(r"\b(?:scatter_kwargs|parallel_apply)\(")
 
 
 def _about_cuda_itself(question: Node) -> bool:
-    """Whether only CUDA will do: for reading what was saved on CUDA, and for pinned memory, which MPS has not."""
+    """Whether only CUDA will do: to read what was saved on CUDA, to pin memory (which MPS cannot), to decode on a GPU."""
     for parent in ancestors(question):
         if parent.type == "keyword_argument":
             return text(field(parent, "name") or parent) in ("map_location", "pin_memory")
@@ -296,7 +296,7 @@ def _about_cuda_itself(question: Node) -> bool:
             return text(field(parent, "name") or parent) == "pin_memory"
         if parent.type == "pair":
             return string_value(field(parent, "key") or parent) == "pin_memory"
-        if parent.type == "conditional_expression" and ".pin_memory()" in text(parent):
+        if parent.type == "conditional_expression" and re.search(r"\.pin_memory\(\)|\bgpu\(", text(parent)):
             return True
         if parent.type == "assignment":
             return bool(re.search(r"\b(?:pin_memory|map_loc\w*)\b", text(field(parent, "left") or parent)))

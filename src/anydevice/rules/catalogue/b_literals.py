@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from tree_sitter import Node
 
 from anydevice.finding import Edit, Finding, Safety
-from anydevice.rules.amp import is_alternative_autocast
+from anydevice.rules.amp_names import is_alternative_autocast
 from anydevice.rules.catalogue.b_choices import chosen_literals
 from anydevice.rules.choice import asks_availability
 from anydevice.rules.literal import DeviceLiteral, device_literal
@@ -219,7 +219,10 @@ def _written(context: Context, literal: DeviceLiteral) -> _Written | None:
         key = field(parent, "key")
         if same(key, current):
             return None
-        return _value(context, literal, evident=key is not None and bool(_DEVICE_WORD.search(text(key))))
+        table = parent.parent.parent if parent.parent is not None else None
+        holder = field(table, "name") if table is not None and table.type == "keyword_argument" else None
+        named = text(key or parent) + (text(holder) if holder is not None else "")  # device_map={"": "cuda"}
+        return _value(context, literal, evident=bool(_DEVICE_WORD.search(named)))
     if kind in ("argument_list", "keyword_argument"):
         return _argument(context, literal, parent)
     if kind in ("list", "tuple", "set", "expression_list"):

@@ -1,4 +1,4 @@
-"""Group I, second part: autocast's state, apex, and modules made half precision by hand."""
+"""Group I, third part: autocast's state, apex, and modules made half precision by hand."""
 
 from __future__ import annotations
 
@@ -170,6 +170,7 @@ class HalfModule(PythonRule):
     name = "half-module-on-any-device"
     summary = "a model is made float16 whatever the device"
     anchors = ("half",)
+    needs = ("torch", r"\.half\(\)")
     _MODULES = re.compile(
         r"(?:^|[._])(?:\w*model|net|\w*_net|network|netG|netD|unet|vae|encoder|decoder|generator|discriminator|backbone"
         r"|transformer|module|G|D|G_ema|g_ema|ema|waveglow|tacotron2?|pipe|pipeline|clip|bert)\Z"

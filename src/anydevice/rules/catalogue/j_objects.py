@@ -1,4 +1,4 @@
-"""Group J, second part: whole objects in files, pickles of tensors, and loaders that take a device by number."""
+"""Group J, third part: whole objects in files, pickles of tensors, and loaders that take a device by number."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ class WholeObjectCheckpoint(PythonRule):
     name = "whole-object-checkpoint"
     summary = "a whole model is saved or loaded, not its state"
     anchors = ("save", "load")
+    needs = ("torch",)
     examples = (
         Example("saving", "import torch\nfor p in net.parameters():\n    p.data.zero_()\ntorch.save(net, path)\n"),
         Example("saving in a dict", 'import torch\nnet.train()\ntorch.save({"model": net, "epoch": 1}, path)\n'),
@@ -48,7 +49,10 @@ class WholeObjectCheckpoint(PythonRule):
         if site.word == "load":
             call = loader(site)
             if call is not None and site.qualname == "torch.load" and _is_whole(context, call.node):
-                message = "a whole module is loaded: build the model here, and load `model.state_dict()` into it"
+                message = (
+                    "a whole module is loaded, with its code and devices (and since torch 2.6 only with `weights_only=False`): "
+                    "build the model here, and load `model.state_dict()` into it"
+                )
                 yield context.finding(self, call.node, message, Safety.MANUAL)
             return
         if site.qualname not in ("torch.save", "torch.serialization.save") or site.call is None:
@@ -117,7 +121,8 @@ class PickledTensors(PythonRule):
     code = "ADJ04"
     name = "pickled-tensors"
     summary = "tensors are unpickled to the device that they were pickled from"
-    anchors = ("load", "loads")
+    anchors = ("load", "loads", "read_pickle")
+    needs = ("torch", r"pickle|joblib|dill")
     _LOADERS = frozenset(
         f"{module}.{name}"
         for module in (
@@ -131,7 +136,7 @@ class PickledTensors(PythonRule):
             "pickle5",
         )
         for name in ("load", "loads")
-    )
+    ) | {"pandas.read_pickle"}
     examples = (
         Example("a model", "import pickle\nimport torch\nG, D = pickle.load(f)\nG.load_state_dict(D.state_dict())\n"),
         Example("a state", "import joblib\nimport torch\nnet.load_state_dict(joblib.load(path))\n"),
@@ -167,6 +172,7 @@ class NumberedLoadDevice(PythonRule):
     name = "numbered-load-device"
     summary = "a model is loaded to a device by number"
     anchors = ("load_file", "safe_open", "load_model", "pipeline", "device_map")
+    needs = (r"\bdevice\s*=\s*[\d{]|device_map\s*=\s*[\d{]|load_file\(|safe_open\(|load_model\(|pipeline\([^)]*device",)
     _SAFETENSORS = {
         "safetensors.torch.load_file": 1,
         "safetensors.safe_open": 2,
@@ -202,6 +208,11 @@ class NumberedLoadDevice(PythonRule):
             'import torch\nm = AutoModel.from_pretrained(name, device_map={"": device})\n',
         ),
         Example(
+            "the current device",
+            'import torch\nm = AutoModel.from_pretrained(name, device_map={"": torch.cuda.current_device()})\n',
+            'import torch\nm = AutoModel.from_pretrained(name, device_map={"": device})\n',
+        ),
+        Example(
             "a device map with a rank",
             'import torch\nm = AutoModel.from_pretrained(name, device_map={"": local_rank})\n',
             'import torch\nm = AutoModel.from_pretrained(name, device_map={"": device_for(local_rank)})\n',
@@ -217,11 +228,8 @@ class NumberedLoadDevice(PythonRule):
 
     def check(self, site: Site) -> Iterator[Finding]:
         if site.word == "device_map":
-            table = strip_parens(site.keyword.value) if site.keyword is not None else None
-            for pair in table.named_children if table is not None and table.type == "dictionary" else ():
-                value = field(pair, "value") if pair.type == "pair" else None
-                if value is not None:
-                    yield from self._numbered(site, Argument(pair, value), as_name=False)
+            if site.keyword is not None and b"torch" in site.module.data:
+                yield from self._mapped(site, site.keyword)
             return
         if site.call is None or site.is_import:
             return
@@ -235,15 +243,24 @@ class NumberedLoadDevice(PythonRule):
         if given is not None:
             yield from self._numbered(site, given, as_name=name in self._SAFETENSORS)
 
+    def _mapped(self, site: Site, given: Argument) -> Iterator[Finding]:
+        """`device_map=0`, `device_map={"": 0}`."""
+        table = strip_parens(given.value)
+        pairs = table.named_children if table.type == "dictionary" else ()
+        found = [Argument(pair, value) for pair in pairs if (value := field(pair, "value")) is not None]
+        for argument in found if table.type == "dictionary" else [given]:
+            yield from self._numbered(site, argument, as_name=False)
+
     def _numbered(self, site: Site, given: Argument, *, as_name: bool) -> Iterator[Finding]:
         """The finding for a number that stands for a device. `as_name`: a name is wanted rather than a torch.device."""
         context, value = site.context, strip_parens(given.value)
-        index = _index(value)
+        current = value.type == "call" and site.module.qualname(Call(value).function) == "torch.cuda.current_device"
+        index = "0" if current else _index(value)
         if index is None and value.type in ("identifier", "attribute") and self._RANKS.search(text(value)):
             index = text(value)
         if index is None:
             return
-        if index == "0" and not context.facts.sets_device:
+        if current or (index == "0" and not context.facts.sets_device):
             device = context.placement.device_object(value)
             new, edits = device.type if as_name else device.expr, device.edits
         else:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tree_sitter import Node
 
 from anydevice.finding import Edit, Finding, Safety
-from anydevice.rules.amp import safety_at
+from anydevice.rules.amp import device_there, safety_at
 from anydevice.rules.cuda_calls import is_free
 from anydevice.rules.guards import needs_accelerator, needs_cuda
 from anydevice.rules.placement import Expression
@@ -22,7 +22,7 @@ _LONG = 40  # a longer expression is not written twice, but handed to a function
 
 def pinned(context: Context, node: Node) -> Expression:
     """A condition under which memory is worth pinning, and can be: CUDA is there, or was chosen."""
-    device = context.placement.device(node)
+    device = device_there(context, node)
     if not device.edits:
         return Expression(f'{device.type} == "cuda"')
     torch = context.placement.torch_name(node)
@@ -42,6 +42,7 @@ class UnguardedPinMemory(PythonRule):
     name = "unguarded-pin-memory"
     summary = "memory is pinned whatever the device"
     anchors = ("pin_memory", "DataLoader")
+    needs = ("torch",)
     text_anchors = ("pin_memory",)
     examples = (
         Example(
@@ -92,6 +93,7 @@ class UnguardedPinMemory(PythonRule):
         Leave("import torch\nkw = {'pin_memory': True} if torch.cuda.is_available() else {}\n", "asked for"),
         Leave("import torch\nclass B:\n    def pin_memory(self):\n        self.x = self.x.pin_memory()\n        return self\n", "only called where memory is pinned"),
         Leave("import torch\nif device.type == 'cuda':\n    x = x.pin_memory()\n", "asked for"),
+        Leave("import torch\nfrom . import tools\ntools.pin_memory(x, 4)\n", "a function of a module"),
         Leave("import torch\nfrom mxnet.gluon.data import DataLoader\nd = DataLoader(ds, pin_memory=True)\n", "not torch's"),
     )  # fmt: skip
 
@@ -128,7 +130,7 @@ class UnguardedPinMemory(PythonRule):
             or module.function_name(call.node) in ("pin_memory", "pinned")
         ):
             return
-        if _is_asked(call.node):
+        if _is_asked(call.node) or any(b.kind == "import" for b in module.names.lookup(receiver)):
             return
         message = "pinning raises where there is no accelerator; write "
         if call.arguments:
@@ -148,7 +150,8 @@ class UnguardedPinMemory(PythonRule):
             new = f"{name}.pin_memory() if {condition.text} else {name}"
             new = new if is_free(call.node) else f"({new})"
             edits = [module.replace(call.node, new), *condition.edits]
-        yield context.finding(self, call.node, f"{message}`{new}`", safety_at(context, call.node), edits)
+        shown = " ".join(new.split())
+        yield context.finding(self, call.node, f"{message}`{shown}`", safety_at(context, call.node), edits)
 
 
 def _given(site: Site) -> tuple[Node | None, Node | None]:
@@ -224,6 +227,7 @@ class DecodedOnCuda(PythonRule):
     code = "ADK02"
     name = "decoded-on-cuda"
     summary = "data is decoded or transformed by NVIDIA's hardware"
+    needs = (r"\b(?:decord|cv2|nvidia|PyNv\w+|hw_accel)\b",)
     anchors = ("decord", "cuda", "cuda_GpuMat", "cudacodec", "nvidia", "PyNvCodec", "PyNvVideoCodec", "hw_accel")
     _ADVICE = {
         "cv2.cuda": "use the functions of `cv2` of the same name, or torchvision.transforms, where `cv2.cuda.getCudaEnabledDeviceCount()` is 0",

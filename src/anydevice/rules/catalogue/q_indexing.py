@@ -11,7 +11,7 @@ from anydevice.rules.meeting import Meeting, Trail
 from anydevice.rules.residence import Home, residence
 from anydevice.rules.rule import Example, Leave, PythonRule
 from anydevice.rules.site import Site
-from anydevice.rules.tensor_words import MAKERS
+from anydevice.rules.tensor_words import MADE_HERE, MAKERS
 from anydevice.source.calls import Call
 from anydevice.source.syntax import field, text
 
@@ -33,6 +33,7 @@ class IndexDeviceMismatch(PythonRule):
     name = "index-device-mismatch"
     summary = "a CPU table is indexed by a tensor of another device"
     anchors = MAKERS
+    needs = (MADE_HERE, r"\w\[(?:\w*step\w*|ts?|\w*idx|\w*ind(?:ex|ices)|\w*labels?|\w*ids|\w*targets?|y|\w*perm|\w*mask|order|\w*tokens?|\w*pos\w*)\]")
     examples = (
         Example(
             "a schedule",

@@ -39,6 +39,7 @@ class ModuleNotMoved(PythonRule):
     name = "module-not-moved"
     summary = "the inputs are moved, the model never is"
     anchors = ("to", "cuda", "device")
+    needs = (r"nn\.|load_state_dict\(", r"\.to\(|\.cuda\(|device", r"\n(?:if __name__|def (?:main|train|test|eval)|[a-z]\w* = [A-Za-z_]\w*\()")
     examples = (
         Example(
             "a script",
@@ -255,6 +256,7 @@ class BatchNotMoved(PythonRule):
     name = "batch-not-moved"
     summary = "the model is moved, its inputs never are"
     anchors = (*MAKERS, "DataLoader", "to", "cuda")
+    needs = (r"DataLoader|dataloader|loader:|loader\):|backward\(", r"\.to\(|\.cuda\(|device=")
     examples = (
         Example(
             "a loop over a loader",
@@ -393,6 +395,7 @@ class DiscardedMove(PythonRule):
     name = "discarded-move"
     summary = "the moved tensor is thrown away"
     anchors = ("to", "cuda")
+    needs = (r"\n[ \t]*(?!self\b)[\w.]+\.(?:to|cuda)\([^\n]*\)[ \t]*(?:#[^\n]*)?\n",)
     examples = (
         Example(
             "a tensor",

@@ -13,7 +13,7 @@ from anydevice.rules.meeting import Meeting, Trail, anchor
 from anydevice.rules.residence import Home, residence
 from anydevice.rules.rule import Example, Leave, PythonRule
 from anydevice.rules.site import Site
-from anydevice.rules.tensor_words import LEGACY, MAKERS
+from anydevice.rules.tensor_words import LEGACY, MADE_HERE, MAKERS
 from anydevice.source.calls import Call
 from anydevice.source.syntax import ancestors, field, same, text
 
@@ -36,6 +36,7 @@ class FactoryWithoutDevice(PythonRule):
     name = "factory-without-device"
     summary = "a tensor made without `device=` meets tensors of another device"
     anchors = MAKERS
+    needs = (r"def forward\(|def loss|_loss\(", MADE_HERE)
     examples = (
         Example(
             "a mask in forward",

@@ -34,6 +34,7 @@ class ModulesInPlainContainer(PythonRule):
     name = "modules-in-plain-container"
     summary = "layers in a plain list or dict do not move with their module"
     anchors = ("Module", "LightningModule", "PreTrainedModel", "Linear", "Conv1d", "Conv2d")
+    needs = (r"nn\.|Module", r"self\.\w+ *(?::[^=\n]+)?= *(?:\[|\{|list\(|dict\(|OrderedDict\(|defaultdict\()")
     examples = (
         Example(
             "appended",

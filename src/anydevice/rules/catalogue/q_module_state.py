@@ -12,7 +12,8 @@ from anydevice.rules.meeting import Meeting, Trail
 from anydevice.rules.residence import Home, Residence, residence
 from anydevice.rules.rule import Example, Leave, PythonRule
 from anydevice.rules.site import Context, Site
-from anydevice.rules.tensor_words import MAKERS
+from anydevice.rules.tensor_words import MADE_HERE, MAKERS
+from anydevice.source.calls import Call
 from anydevice.source.syntax import field, same, strip_parens, text
 
 _HEAD = "import torch\nfrom torch import nn\n"
@@ -34,6 +35,7 @@ class TensorAttributeNotBuffer(PythonRule):
     name = "tensor-attribute-not-buffer"
     summary = "a tensor kept as a plain attribute does not move with its module"
     anchors = MAKERS
+    needs = ("Module", r"self\.\w+ *=[^\n]*" + MADE_HERE)
     examples = (
         Example(
             "a table",
@@ -155,6 +157,8 @@ def _left_behind(where: Residence, attribute: Attribute) -> Meeting | None:
     if moves_itself(attribute.class_) or _holds_buffers(attribute):
         return None
     for target, value in where.attribute_values(attribute.class_, attribute.name):
+        if value is not None and value.type == "call" and text(Call(value).function).endswith(("Parameter", "Buffer")):
+            return None
         if value is None or where.of(value) not in (Home.CPU, Home.OTHER):
             if where.runs_after_move(where.module.function(target)) or value is None:
                 return None

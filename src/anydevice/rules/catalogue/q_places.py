@@ -202,6 +202,7 @@ class ExplicitDeviceOverridden(PythonRule):
     name = "explicit-device-overridden"
     summary = "the device that was asked for is thrown away"
     anchors = ("is_available", "current_accelerator")
+    needs = ("cuda|current_accelerator", "device")
     examples = (
         Example(
             "a flag",
@@ -510,6 +511,7 @@ class NumpyOfDeviceTensor(PythonRule):
     name = "numpy-of-device-tensor"
     summary = "`.numpy()` of a tensor that was moved, without `.cpu()`"
     anchors = ("numpy",)
+    needs = (r"\.numpy\(\)", r"\.to\(|\.cuda\(|device=")
     examples = (
         Example(
             "an output",

@@ -47,6 +47,7 @@ class Float64BeforeMove(PythonRule):
     name = "float64-before-move"
     summary = "float64 goes to a device that may lack it"
     anchors = ("from_numpy", "float64", "double", "as_tensor", "tensor", "DoubleTensor")
+    needs = (r"\.to\(|\.cuda\(", r"from_numpy\((?![^\n]*(?:float\(\)|dtype|astype|float32))|\.float64|\.double\(|dtype=float\b")
     examples = (
         Example(
             "cast after the move",

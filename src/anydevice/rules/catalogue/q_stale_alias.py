@@ -35,6 +35,7 @@ class StaleTensorAlias(PythonRule):
     name = "stale-tensor-alias"
     summary = "a second name keeps the tensor that `.to()` replaces"
     anchors = ("register_buffer", "Parameter", "to", "cuda", "named_buffers", "buffers", "state_dict", "running_mean", "running_var")
+    needs = (r"register_buffer|running_|_buffers\(|\n(?:if __name__|def (?:main|train|test|eval)|[a-z]\w* = (?:[A-Za-z_]\w*\(|[\[{(]))", r"\.to\(|\.cuda\(|def forward")
     examples = (
         Example(
             "a second name for a buffer",

@@ -124,6 +124,7 @@ class CopyLeftBehind(PythonRule):
     name = "copy-left-behind"
     summary = "a copy made before the move stays behind"
     anchors = ("deepcopy", "clone", "AveragedModel", "ExponentialMovingAverage", "ModelEma", "ModelEmaV2")
+    needs = (r"deepcopy\(|[Pp]aram\w*\.(?:data\.)?(?:detach\(\)\.)?clone\(|\.clone\(\)[^\n]*param",)
     examples = (
         Example(
             "an average of the weights",
