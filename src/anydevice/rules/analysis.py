@@ -53,13 +53,18 @@ def index_of(rules: tuple[PythonRule, ...]) -> Index:
     return Index(
         {word: tuple(found) for word, found in in_code.items()},
         {word: tuple(found) for word, found in in_text.items()},
-        {need: _finder(need) for rule in rules for need in rule.needs},
+        {need: _finder(need) for rule in rules for choice in _choices(rule) for need in choice},
     )
+
+
+def _choices(rule: PythonRule) -> tuple[tuple[str, ...], ...]:
+    """What the rule needs, each need as a choice."""
+    return tuple((need,) if isinstance(need, str) else need for need in rule.needs)
 
 
 def _finder(need: str) -> Callable[[bytes], object]:
     """A search for `need`; plain text, or a choice of plain texts, is found many times faster without an expression."""
-    texts = [re.sub(r"\\(.)", r"\1", part) for part in need.split("|")]
+    texts = [re.sub(r"\\(\W)", r"\1", part) for part in need.split("|")]
     if "|".join(re.escape(text) for text in texts) == need:
         plain = tuple(text.encode() for text in texts)
         return lambda data: any(text in data for text in plain)
@@ -169,17 +174,16 @@ def _active(data: bytes, rules: tuple[PythonRule, ...], index: Index) -> tuple[s
     answers: dict[str, bool] = {}
     active: set[PythonRule] = set()
     asked: set[bytes] = set()
+
+    def has(need: str) -> bool:
+        if need not in answers:
+            answers[need] = bool(index.needs[need](code))
+        return answers[need]
+
     for rule, single, compounds in _rules_with_words(rules):
         present = single & words_of_file
         present |= {word for word in compounds if word in code}
-        if not present:
-            continue
-        for need in rule.needs:
-            if need not in answers:
-                answers[need] = bool(index.needs[need](code))
-            if not answers[need]:
-                break
-        else:
+        if present and all(any(has(need) for need in choice) for choice in _choices(rule)):
             active.add(rule)
             asked |= present
     return active, asked

@@ -13,7 +13,7 @@ _MOVE = re.compile(rb"(?:\.to\(\s*(?:device\s*=\s*)?|\bdevice=)((?:\w+\.)?\w*(?:
 
 
 def device_at(context: Context, node: Node) -> str | None:
-    """An expression for the device that moves of this file use and that can be written at `node`; None when there is none."""
+    """An expression for the device that moves of this file use, if it can be written at `node`."""
     existing = context.placement.device(node)
     if not existing.edits:
         return existing.expr

@@ -29,7 +29,9 @@ _HOST = frozenset({"item", "tolist", "numpy", "size", "dim", "numel", "nelement"
 _KEPT_ATTRIBUTES = frozenset({"data", "T", "mT", "H", "real", "imag"})
 _PLACED = (Home.DEVICE, Home.PLACED, Home.MOVED_MODULE)
 # Operations that look at one tensor only, or take each as it comes.
-_PASSED_THROUGH = listed("broadcast_tensors meshgrid atleast_1d atleast_2d atleast_3d split chunk unbind split_with_sizes")
+_PASSED_THROUGH = listed(
+    "broadcast_tensors meshgrid atleast_1d atleast_2d atleast_3d split chunk unbind split_with_sizes"
+)
 # ... and those that take sizes or lengths, or tensors from anywhere.
 _NOT_FOLLOWED = listed("tensor_split save numel is_tensor interpolate upsample pad ctc_loss affine_grid")
 
@@ -45,6 +47,14 @@ class Meeting:
     partner: Node
     kind: str
     calls: tuple[Node, ...] = ()
+
+
+def meeting_of(residence: Residence, call: Node) -> Meeting | None:
+    """Where the tensor that `call` makes meets a moved one; looked up once, though several rules ask."""
+    known: dict[int, Meeting | None] = residence.remembered
+    if call.id not in known:
+        known[call.id] = Trail(residence).meeting(call)
+    return known[call.id]
 
 
 class Trail:
@@ -168,7 +178,11 @@ class Trail:
         if name.startswith(("torch", "einops.")):
             return self._library_argument(node, call, name, calls, back)
         holder = call.node.parent
-        if text(call.function) in ("enumerate", "zip", "tqdm") and holder is not None and holder.type == "for_statement":
+        if (
+            text(call.function) in ("enumerate", "zip", "tqdm")
+            and holder is not None
+            and holder.type == "for_statement"
+        ):
             return self._looped(holder, calls, back)
         function = self.residence.function_of(call)
         if function is not None:
@@ -304,7 +318,9 @@ class Trail:
     def _augmented(self, node: Node, assignment: Node, calls: tuple[Node, ...]) -> Meeting | None:
         left, right = field(assignment, "left"), field(assignment, "right")
         other = right if same(left, node) else left
-        if other is not None and (other.type in CONTAINER_NODES or node.type in CONTAINER_NODES or self.residence.is_container(left or node)):
+        if other is not None and (
+            other.type in CONTAINER_NODES or node.type in CONTAINER_NODES or self.residence.is_container(left or node)
+        ):
             return None
         if other is not None and self._moved(other):
             return Meeting(assignment, other, "in-place", calls)
@@ -388,9 +404,9 @@ def anchor(residence: Residence, factory: Node, partner: Node) -> str | None:
     """A tensor's name from which `factory` can take its device: the partner, or an input of the function."""
     module = residence.module
     partner_text = text(partner)
-    if partner.type == "attribute" and partner_text.startswith("self.") and partner_text.count(".") == 1:
-        if residence.same_function(factory, partner) and residence.of(partner) is Home.DEVICE:
-            return partner_text
+    kept = partner.type == "attribute" and partner_text.startswith("self.") and partner_text.count(".") == 1
+    if kept and residence.same_function(factory, partner) and residence.of(partner) is Home.DEVICE:
+        return partner_text
     if partner.type == "identifier" and residence.same_function(factory, partner):
         around = {a.id for a in _with_ancestors(factory)}
         for binding in residence.reaching(partner):
@@ -407,10 +423,8 @@ def anchor(residence: Residence, factory: Node, partner: Node) -> str | None:
     if function is None:
         return None
     for name in residence.parameters(function):
-        binding = next(
-            (b for b in module.names.bindings(name) if b.kind == "parameter" and same(b.scope, function)), None
-        )
-        if binding is not None and binding.value is None and residence.of_binding(binding) is Home.DEVICE:
+        own = next((b for b in module.names.bindings(name) if b.kind == "parameter" and same(b.scope, function)), None)
+        if own is not None and own.value is None and residence.of_binding(own) is Home.DEVICE:
             return name
     return None
 

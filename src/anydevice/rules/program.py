@@ -1,4 +1,4 @@
-"""The shape of a file: its functions and who calls them, its classes and their attributes, and which binding a name sees."""
+"""The shape of a file: functions and their callers, classes and their attributes, and what a name is bound to."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class Program:
         return bindings[0].value if len(bindings) == 1 and bindings[0].kind == "class" else None
 
     def instance_of(self, node: Node, depth: int = 0) -> Node | None:
-        """The class of this file whose instance `node` is: a name, `self.x`, or what a loop takes out of a list of them."""
+        """The class of this file whose instance `node` is: a name, `self.x`, or what a loop takes from a list."""
         values: list[Node | None] = []
         if depth > 4:
             return None
@@ -201,7 +201,7 @@ class Program:
         yield from ((a.name, a) for a in call.arguments if a.name in names)
 
     def callers(self, function: Node) -> Iterator[Call]:
-        """The calls of a function, of a method (whatever it is called on), or of the class that an `__init__` belongs to."""
+        """The calls of a function, of a method (whatever it is called on), or of the class of an `__init__`."""
         name_node = field(function, "name")
         if name_node is None:
             return
@@ -238,7 +238,12 @@ class Program:
             for leaf in self.module.names.occurrences(called.rsplit(".", 1)[-1]):
                 reference = leaf.parent if "." in called and leaf.parent is not None else leaf
                 call = reference.parent
-                if call is not None and call.type == "call" and same(field(call, "function"), reference) and text(reference) == called:
+                if (
+                    call is not None
+                    and call.type == "call"
+                    and same(field(call, "function"), reference)
+                    and text(reference) == called
+                ):
                     yield Call(call)
 
     def passed(self, function: Node, parameter: str) -> Iterator[Argument]:
@@ -307,7 +312,7 @@ class Program:
     # -- attributes ----------------------------------------------------------------------------------------------
 
     def is_container(self, node: Node) -> bool:
-        """Whether a name or `self.x` holds a list, tuple or dict (or what a loop takes out of a loader), not a tensor."""
+        """Whether a name or `self.x` holds a list, tuple or dict (or what a loop takes from a loader), not a tensor."""
         values: list[Node | None] = []
         if node.type == "identifier":
             values = [b.value for b in self.reaching(node)]

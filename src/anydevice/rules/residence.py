@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 from enum import Enum
 from functools import lru_cache
+from typing import Any
 
 from tree_sitter import Node
 
@@ -49,6 +50,7 @@ class Residence(Program):
         super().__init__(context)
         self._memo: dict[tuple[int, frozenset[tuple[tuple[int, str], Home | None]]], Home | None] = {}
         self._active: set[tuple[int, str]] = set()
+        self.remembered: dict[int, Any] = {}  # what those who ask have found out, by node
 
     # -- values --------------------------------------------------------------------------------------------------
 
@@ -373,10 +375,11 @@ class Residence(Program):
         if any(not words.STATELESS.match(name) and not self.module.names.bindings(name) for name in kept):
             return False
         for name in dict.fromkeys(re.findall(r"\b([A-Z]\w+)\(", body.partition(":")[2])):
-            for binding in self.module.names.bindings(name):
-                if binding.kind == "class" and binding.value is not None and not same(binding.value, class_):
-                    if self.is_module_class(binding.value) and not self._is_stateless(binding.value, depth + 1):
-                        return False
+            for other in (b.value for b in self.module.names.bindings(name) if b.kind == "class"):
+                if other is None or same(other, class_) or not self.is_module_class(other):
+                    continue
+                if not self._is_stateless(other, depth + 1):
+                    return False
         return True
 
     def _library_call(self, call: Call, name: str, env: Env, depth: int) -> Home | None:
@@ -423,9 +426,8 @@ class Residence(Program):
                 or (first.type == "identifier" and self._is_list(first))
             )
             return Home.CPU if listed else Home.SCALAR
-        if last in ("zeros", "ones", "empty", "rand", "randn") and len(call.positional) == 1 and first is not None:
-            if text(first) in ("()", "[]"):
-                return Home.SCALAR
+        if first is not None and len(call.positional) == 1 and text(first) in ("()", "[]"):
+            return Home.SCALAR
         if last == "normal" and len(call.positional) < 3:
             return None
         return Home.CPU
@@ -467,7 +469,10 @@ class Residence(Program):
         """The home that `self.device` stands for."""
         class_ = self.module.class_(device)
         values = [v for _, v in self.attribute_values(class_, text(device)[5:])] if class_ is not None else []
-        on_cpu = [v is not None and re.fullmatch(r"(?:torch\.device\(\s*)?[\"']cpu[\"']\)?", text(v)) is not None for v in values]
+        on_cpu = [
+            v is not None and re.fullmatch(r"(?:torch\.device\(\s*)?[\"']cpu[\"']\)?", text(v)) is not None
+            for v in values
+        ]
         if values and all(on_cpu):
             return Home.CPU
         return Home.PLACED if any(on_cpu) else Home.DEVICE
@@ -533,7 +538,9 @@ class Residence(Program):
         if method == "type":
             first = call.positional[0].value if call.positional else None
             return (
-                Home.PLACED if first is not None and not words.DTYPE.match(text(first)) and first.type != "string" else None
+                Home.PLACED
+                if first is not None and not words.DTYPE.match(text(first)) and first.type != "string"
+                else None
             )
         if method in ("type_as", "to") and call.arguments:
             argument = call.argument(0, "device", "other", "tensor")

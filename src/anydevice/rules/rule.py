@@ -52,13 +52,13 @@ class PythonRule(Rule):
 
     `anchors` are the identifiers, and `text_anchors` the words inside string literals, at which `check` is asked.
     A file that has none of them is never parsed, so anchors should be as rare as the pattern allows. `needs` are words
-    or regular expressions that a file must have, all of them, before the rule is asked at all: a rule with common
-    anchors costs nothing where its pattern cannot be.
+    or regular expressions that a file must have, all of them, before the rule is asked at all (a tuple among them is a
+    choice): a rule with common anchors costs nothing where its pattern cannot be.
     """
 
     anchors: ClassVar[tuple[str, ...]] = ()
     text_anchors: ClassVar[tuple[str, ...]] = ()
-    needs: ClassVar[tuple[str, ...]] = ()
+    needs: ClassVar[tuple[str | tuple[str, ...], ...]] = ()
 
     @abstractmethod
     def check(self, site: Site) -> Iterator[Finding]:

@@ -16,14 +16,26 @@ FACTORIES = listed(
     " cartesian_prod empty_strided scalar_tensor"
 )
 LEGACY = listed(
-    "Tensor FloatTensor DoubleTensor HalfTensor LongTensor IntTensor ShortTensor ByteTensor CharTensor"
-    " BoolTensor"
+    "Tensor FloatTensor DoubleTensor HalfTensor LongTensor IntTensor ShortTensor ByteTensor CharTensor BoolTensor"
 )
 # The names of functions that make tensors on the CPU unless told otherwise, where a rule is asked about them.
 MAKERS = tuple(sorted((FACTORIES | LEGACY | {"from_numpy"}) - {"range", "normal"}))
 # What a file must have for a tensor to be made in it without a device (`needs` of a rule): `.zeros(...)` with no
 # `device` among its arguments. Calls of a from-imported `zeros` are rare and left to the exact look at other sites.
-MADE_HERE = r"\.(?:" + "|".join(MAKERS) + r")\((?![^()]*(?:\([^()]*(?:\([^()]*\)[^()]*)*\)[^()]*)*\bdevice\b)"
+MADE_HERE = (
+    r"\.(?<!np\.)(?<!numpy\.)(?:"
+    + "|".join(MAKERS)
+    + r")\((?![^()]*(?:\([^()]*(?:\([^()]*\)[^()]*)*\)[^()]*)*\bdevice\b)"
+)
+# The same on a line that does not place the tensor at once.
+MADE_ON_A_LINE = r"\n(?![^\n]*(?:device|\.to\(|type_as|Parameter|register_buffer))[^\n]*" + MADE_HERE
+# Code that is run, not only defined: the place for what a program forgets to move.
+SCRIPT = (
+    r"\n(?:if __name__|def (?:main|train|test|eval|run|fit)|for |with "
+    r"|(?!log)[a-z]\w*(?:, ?\w+)* = (?!logging|get_logger|TypeVar|re\.)[\w.]+\()"
+)
+# A table that is looked up by what may be a tensor.
+INDEXED = r"\w\[[a-z_]\w*[\]\[]|\.gather\(|index_select\(|\.take\(|embedding\("
 LIKE = listed("zeros_like ones_like empty_like full_like rand_like randn_like randint_like")
 # Methods whose result is no tensor, or a host value.
 NO_TENSOR = listed(
@@ -81,8 +93,16 @@ COMMON_METHODS = listed(
 CONTAINER_NODES = listed("list tuple dictionary set list_comprehension dictionary_comprehension expression_list")
 # Libraries (and names of functions) that move modules and batches out of sight.
 MOVERS = (
-    b"ccelerator(", b"accelerate.", b"accelerate ", b"ightning", b"fabric", b"deepspeed", b"prepare(", b"refetch",
-    b"DataParallel", b"to_device",
+    b"ccelerator(",
+    b"accelerate.",
+    b"accelerate ",
+    b"ightning",
+    b"fabric",
+    b"deepspeed",
+    b"prepare(",
+    b"refetch",
+    b"DataParallel",
+    b"to_device",
 )
 BATCH_MOVERS = (*(word for word in MOVERS if word != b"DataParallel"), b"DeviceLoader", b"nvidia.dali")
 DEVICE_USES = (b"Module", b".to(", b".cuda(", b"device=", b"device =")

@@ -249,8 +249,10 @@ class IntegerDevice(PythonRule):
     summary = "an integer given as a device fails without an accelerator"
     anchors = ("to", "device")
     needs = (
-        r"\.to\(\s*(?:device\s*=\s*)?(?:\d+\s*[,)]|[\w.]*(?:(?:rank|gpu|gpu_id|RANK|index)\s*[,)]|(?:ids|gpus|gpu|list)\[))"
-        r"|(?:torch|\bth|\bt)\.device\(\s*(?:\d|[\w.]*(?:rank|gpu|ids|gpus|list)\b)",
+        (
+            r"\.to\(\s*(?:device\s*=\s*)?(?:\d+\s*[,)]|[\w.]*(?:(?:rank|gpu|gpu_id|RANK|index)\s*[,)]|(?:ids|gpus|gpu|list)\[))",
+            r"\.device\(\s*(?:\d|[\w.]*(?:rank|gpu|ids|gpus|list)\b)",
+        ),
     )
     examples = (
         Example("a literal", "import torch\nmodel.to(0)\n", "import torch\nmodel.to(device)\n"),

@@ -172,7 +172,15 @@ class NumberedLoadDevice(PythonRule):
     name = "numbered-load-device"
     summary = "a model is loaded to a device by number"
     anchors = ("load_file", "safe_open", "load_model", "pipeline", "device_map")
-    needs = (r"\bdevice\s*=\s*[\d{]|device_map\s*=\s*[\d{]|load_file\(|safe_open\(|load_model\(|pipeline\([^)]*device",)
+    needs = (
+        r"safetensors|transformers|device_map",
+        (
+            r"device\s*=\s*[\d{]",
+            r"device_map\s*=\s*[\d{]",
+            r"load_file\(|safe_open\(|load_model\(",
+            r"pipeline\([^)]*device",
+        ),
+    )
     _SAFETENSORS = {
         "safetensors.torch.load_file": 1,
         "safetensors.safe_open": 2,

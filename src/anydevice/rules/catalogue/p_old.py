@@ -232,7 +232,7 @@ class Python2Source(PythonRule):
     text_anchors = ("cuda",)
     needs = (
         "torch",
-        r"^[ \t]*(?:if\b.*:[ \t]*|else:[ \t]*)?(?:print[ \t]+[^\s(=.,)\]]|print[ \t]*>>|exec[ \t]+[\"'\w]|except\b[^:\n(]*,|raise\b[^(\n]*,)",
+        r"\n[ \t]*(?:if\b.*:[ \t]*|else:[ \t]*)?(?:print[ \t]+[^\s(=.,)\]]|print[ \t]*>>|exec[ \t]+[\"'\w]|except\b[^:\n(]*,|raise\b[^(\n]*,)",
     )
     examples = (
         Example("a print statement", "import torch\nprint 'using', x\nx = x.cuda()\n"),

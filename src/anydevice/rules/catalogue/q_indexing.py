@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from tree_sitter import Node
 
 from anydevice.finding import Finding, Safety
-from anydevice.rules.meeting import Meeting, Trail
+from anydevice.rules.meeting import Meeting, meeting_of
 from anydevice.rules.residence import Home, residence
 from anydevice.rules.rule import Example, Leave, PythonRule
 from anydevice.rules.site import Site
-from anydevice.rules.tensor_words import MADE_HERE, MAKERS
+from anydevice.rules.tensor_words import INDEXED, MADE_HERE, MAKERS, SCRIPT
 from anydevice.source.calls import Call
 from anydevice.source.syntax import field, text
 
@@ -33,7 +33,7 @@ class IndexDeviceMismatch(PythonRule):
     name = "index-device-mismatch"
     summary = "a CPU table is indexed by a tensor of another device"
     anchors = MAKERS
-    needs = (MADE_HERE, r"\w\[(?:\w*step\w*|ts?|\w*idx|\w*ind(?:ex|ices)|\w*labels?|\w*ids|\w*targets?|y|\w*perm|\w*mask|order|\w*tokens?|\w*pos\w*)\]")
+    needs = ((r"self\.\w+ *=[^\n]*" + MADE_HERE, SCRIPT), (INDEXED, SCRIPT))
     examples = (
         Example(
             "a schedule",
@@ -80,7 +80,7 @@ class IndexDeviceMismatch(PythonRule):
             return
         if where.made(call, site.word) is not Home.CPU or where.is_made_at_construction(call.node):
             return
-        found = Trail(where).meeting(call.node)
+        found = meeting_of(where, call.node)
         if found is not None and found.kind == "index":
             yield self._report(site, found)
 

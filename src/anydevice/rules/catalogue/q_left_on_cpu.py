@@ -11,11 +11,11 @@ from tree_sitter import Node
 from anydevice.finding import Finding, Safety
 from anydevice.rules.at_hand import device_at
 from anydevice.rules.classes import module_classes
-from anydevice.rules.meeting import Trail
+from anydevice.rules.meeting import Trail, meeting_of
 from anydevice.rules.residence import Home, Residence, moved_by, residence
 from anydevice.rules.rule import Example, Leave, PythonRule
 from anydevice.rules.site import Context, Site
-from anydevice.rules.tensor_words import MAKERS
+from anydevice.rules.tensor_words import MAKERS, SCRIPT
 from anydevice.source.calls import Call
 from anydevice.source.names import Binding
 from anydevice.source.syntax import field, first_named, same, statement, text
@@ -23,7 +23,31 @@ from anydevice.source.syntax import field, first_named, same, statement, text
 _HEAD = "import torch\nfrom torch import nn\n"
 _NO_BATCH = re.compile(r"(?i)len|path|name|id(?:s|x)?\Z|index|meta|info|file|text|word|key|size|epoch|step")
 _HARMLESS = frozenset(
-    ["print", "len", "list", "isinstance", "type", "id", "str", "repr", "summary", "summarize", "count_parameters", "num_params", "get_n_params", "save", "state_dict", "getattr", "hasattr", "clip_grad_norm_", "parameters_to_vector", "sum", "watch", "next", "iter"]
+    [
+        "print",
+        "len",
+        "list",
+        "isinstance",
+        "type",
+        "id",
+        "str",
+        "repr",
+        "summary",
+        "summarize",
+        "count_parameters",
+        "num_params",
+        "get_n_params",
+        "save",
+        "state_dict",
+        "getattr",
+        "hasattr",
+        "clip_grad_norm_",
+        "parameters_to_vector",
+        "sum",
+        "watch",
+        "next",
+        "iter",
+    ]
 )
 
 
@@ -39,7 +63,7 @@ class ModuleNotMoved(PythonRule):
     name = "module-not-moved"
     summary = "the inputs are moved, the model never is"
     anchors = ("to", "cuda", "device")
-    needs = (r"nn\.|load_state_dict\(", r"\.to\(|\.cuda\(|device", r"\n(?:if __name__|def (?:main|train|test|eval)|[a-z]\w* = [A-Za-z_]\w*\()")
+    needs = (r"nn\.|load_state_dict\(", r"\.to\(|\.cuda\(|device", SCRIPT)
     examples = (
         Example(
             "a script",
@@ -256,7 +280,7 @@ class BatchNotMoved(PythonRule):
     name = "batch-not-moved"
     summary = "the model is moved, its inputs never are"
     anchors = (*MAKERS, "DataLoader", "to", "cuda")
-    needs = (r"DataLoader|dataloader|loader:|loader\):|backward\(", r"\.to\(|\.cuda\(|device=")
+    needs = (r"\.to\(|\.cuda\(|device=", (r"DataLoader|dataloader|backward\(|loader:", SCRIPT))
     examples = (
         Example(
             "a loop over a loader",
@@ -298,16 +322,12 @@ class BatchNotMoved(PythonRule):
         call, where = site.call, residence(site.context)
         if call is None or site.qualname != f"torch.{site.word}" or where.made(call, site.word) is not Home.CPU:
             return
-        found = Trail(where).meeting(call.node)
-        if (
-            found is not None
-            and found.kind == "module"
-            and not where.runs_after_move(site.module.function(found.where))
-        ):
-            if not where.is_module_class(site.module.class_(call.node)) or where.runs_after_move(
-                site.module.function(call.node)
-            ):
-                yield self.report(site.context, found.where, _carrier(found.where, where))
+        if where.is_made_at_construction(call.node):
+            return
+        found = meeting_of(where, call.node)
+        if found is None or found.kind != "module" or where.runs_after_move(site.module.function(found.where)):
+            return
+        yield self.report(site.context, found.where, _carrier(found.where, where))
 
     def report(self, context: Context, call: Node, argument: Node | None) -> Finding:
         """The finding at a call; `argument` is what to move."""

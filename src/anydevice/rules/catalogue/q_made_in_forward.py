@@ -9,11 +9,11 @@ from tree_sitter import Node
 
 from anydevice.finding import Edit, Finding, Safety
 from anydevice.rules.at_hand import device_at
-from anydevice.rules.meeting import Meeting, Trail, anchor
+from anydevice.rules.meeting import Meeting, anchor, meeting_of
 from anydevice.rules.residence import Home, residence
 from anydevice.rules.rule import Example, Leave, PythonRule
 from anydevice.rules.site import Site
-from anydevice.rules.tensor_words import LEGACY, MADE_HERE, MAKERS
+from anydevice.rules.tensor_words import LEGACY, MADE_ON_A_LINE, MAKERS, SCRIPT
 from anydevice.source.calls import Call
 from anydevice.source.syntax import ancestors, field, same, text
 
@@ -36,7 +36,7 @@ class FactoryWithoutDevice(PythonRule):
     name = "factory-without-device"
     summary = "a tensor made without `device=` meets tensors of another device"
     anchors = MAKERS
-    needs = (r"def forward\(|def loss|_loss\(", MADE_HERE)
+    needs = ((r"def forward\(", r"Loss\(|loss\(|cross_entropy\(", SCRIPT), (MADE_ON_A_LINE, SCRIPT))
     examples = (
         Example(
             "a mask in forward",
@@ -117,7 +117,7 @@ class FactoryWithoutDevice(PythonRule):
             return
         if on_a_condition(call.node) or self._is_moved_later(site, call):
             return
-        found = Trail(where).meeting(call.node)
+        found = meeting_of(where, call.node)
         if found is None or self._is_batch(site, found) or self._is_loss_weight(site, call, found):
             return
         outside = [node for node in found.calls if not where.same_function(node, call.node)]
@@ -142,15 +142,21 @@ class FactoryWithoutDevice(PythonRule):
             return False
         where, name = residence(site.context), text(target)
         return any(
-            b.value is not None and b.node.start_byte > call.node.end_byte and b.value.type == "call"
-            and same(b.scope, site.module.scope(target)) and Call(b.value).receiver is not None
-            and text(Call(b.value).receiver or target) == name and where.move_target(Call(b.value)) is not None
+            b.value is not None
+            and b.node.start_byte > call.node.end_byte
+            and b.value.type == "call"
+            and same(b.scope, site.module.scope(target))
+            and Call(b.value).receiver is not None
+            and text(Call(b.value).receiver or target) == name
+            and where.move_target(Call(b.value)) is not None
             for b in site.module.names.bindings(name)
         )
 
     def _is_loss_weight(self, site: Site, call: Call, found: Meeting) -> bool:
         """The weight of a loss, made elsewhere, is another rule's."""
-        if found.where.type != "call" or not re.search(r"(?:cross_entropy|nll_loss|_logits)\Z", text(Call(found.where).function)):
+        if found.where.type != "call" or not re.search(
+            r"(?:cross_entropy|nll_loss|_logits)\Z", text(Call(found.where).function)
+        ):
             return False
         function = site.module.function(found.where)
         return function is None or not residence(site.context).same_function(call.node, found.where)

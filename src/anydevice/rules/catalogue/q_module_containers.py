@@ -34,7 +34,11 @@ class ModulesInPlainContainer(PythonRule):
     name = "modules-in-plain-container"
     summary = "layers in a plain list or dict do not move with their module"
     anchors = ("Module", "LightningModule", "PreTrainedModel", "Linear", "Conv1d", "Conv2d")
-    needs = (r"nn\.|Module", r"self\.\w+ *(?::[^=\n]+)?= *(?:\[|\{|list\(|dict\(|OrderedDict\(|defaultdict\()")
+    needs = (
+        r"nn\.",
+        r"self\.\w+ *(?::[^=\n]+)?= *(?:(?:\[\]|\{\}|list\(\)|dict\(\))\s|[\[{(]\s*(?:[\"']?\w+[\"']? *: *)?[A-Za-z_][\w.]*\("
+        r"|\[None\]|\w*(?:layers|blocks|modules|convs|nets|stages|heads|steps|list)\s)",
+    )
     examples = (
         Example(
             "appended",

@@ -12,7 +12,7 @@ from anydevice.rules.meeting import Meeting, Trail
 from anydevice.rules.residence import Home, Residence, residence
 from anydevice.rules.rule import Example, Leave, PythonRule
 from anydevice.rules.site import Context, Site
-from anydevice.rules.tensor_words import MADE_HERE, MAKERS
+from anydevice.rules.tensor_words import MADE_ON_A_LINE, MAKERS, SCRIPT
 from anydevice.source.calls import Call
 from anydevice.source.syntax import field, same, strip_parens, text
 
@@ -35,7 +35,7 @@ class TensorAttributeNotBuffer(PythonRule):
     name = "tensor-attribute-not-buffer"
     summary = "a tensor kept as a plain attribute does not move with its module"
     anchors = MAKERS
-    needs = ("Module", r"self\.\w+ *=[^\n]*" + MADE_HERE)
+    needs = ("Module", (MADE_ON_A_LINE, SCRIPT), r"self\.\w+ *= ")
     examples = (
         Example(
             "a table",

@@ -81,7 +81,9 @@ class GetDeviceAsDevice(PythonRule):
         if maker is not None:
             shown = text(call.receiver)
             yield site.context.finding(
-                self, call.node, f"the number is -1 on the CPU; write `{shown}.device` for `{text(maker)[:50]}`",
+                self,
+                call.node,
+                f"the number is -1 on the CPU; write `{shown}.device` for `{text(maker)[:50]}`",
                 Safety.SAFE if _looks_like_tensor(site.context, call.receiver) else Safety.UNSAFE,
                 [site.module.replace(maker, f"{shown}.device")],
             )
@@ -147,7 +149,14 @@ def _maker(context: Context, number: Node) -> Node | None:
                 return parent if '"cuda' in text(parent) or "'cuda" in text(parent) else None
             if text(call.function) != "str" and call.method != "format":
                 return None
-        elif parent.type not in ("interpolation", "string", "argument_list", "binary_operator", "attribute", "keyword_argument"):
+        elif parent.type not in (
+            "interpolation",
+            "string",
+            "argument_list",
+            "binary_operator",
+            "attribute",
+            "keyword_argument",
+        ):
             return None
     return None
 
@@ -165,9 +174,9 @@ def _use_of_device(context: Context, node: Node) -> str | None:
         return None
     if parent.type == "argument_list" and parent.parent is not None and parent.parent.type == "call":
         call = Call(parent.parent)
-        name = context.module.qualname(call.function) or ""
+        called = context.module.qualname(call.function) or ""
         first = bool(call.positional) and same(call.positional[0].value, node)
-        if name == "torch.device" or (name == "" and call.method in ("to", "cuda")):
+        if called == "torch.device" or (called == "" and call.method in ("to", "cuda")):
             return "device" if first else None
         if call.method == "format" and call.receiver is not None and "cuda" in text(call.receiver):
             return "text"
@@ -279,9 +288,11 @@ class ExplicitDeviceOverridden(PythonRule):
         if choice is not None:
             node, wish = choice
             yield site.context.finding(
-                self, node,
+                self,
+                node,
                 f"`{wish}` is only heard where there is CUDA: a wish for mps or xpu becomes the CPU; write `{wish}` alone, or ask "
-                "for its own availability", Safety.MANUAL,
+                "for its own availability",
+                Safety.MANUAL,
             )
             return
         assignment = self._assignment(site)
@@ -290,12 +301,12 @@ class ExplicitDeviceOverridden(PythonRule):
         target, value = field(assignment, "left"), field(assignment, "right")
         if target is None or value is None:
             return
-        wish = self._wish(site, assignment, target, value)
-        if wish is not None:
+        overridden = self._wish(site, assignment, target, value)
+        if overridden is not None:
             yield site.context.finding(
                 self,
                 assignment,
-                f"`{wish}` was asked for and is thrown away: pick a device only where nothing was asked for",
+                f"`{overridden}` was asked for and is thrown away: pick a device only where nothing was asked for",
                 Safety.MANUAL,
             )
 
@@ -313,19 +324,23 @@ class ExplicitDeviceOverridden(PythonRule):
                 return (parent, text(wish)) if _is_cpu(other) and self._is_wish(site, wish) else None
             if parent.type == "if_statement":
                 return self._returns_cpu(site, parent)
-            if parent.type in ("block", "module", "function_definition", "assignment", "boolean_operator"):
-                if parent.type != "assignment":
-                    return None
+            if parent.type in ("block", "module", "function_definition", "boolean_operator"):
+                return None
         return None
 
     def _is_wish(self, site: Site, node: Node) -> bool:
         node = strip_parens(node)
-        if node.type == "call" and site.module.qualname(Call(node).function) == "torch.device" and Call(node).positional:
+        if (
+            node.type == "call"
+            and site.module.qualname(Call(node).function) == "torch.device"
+            and Call(node).positional
+        ):
             node = Call(node).positional[0].value
         if node.type == "identifier":
             bindings = site.module.names.lookup(node)
             return bool(bindings) and all(
-                b.kind == "parameter" or (b.value is not None and _WISH.search(text(b.value)) is not None) for b in bindings
+                b.kind == "parameter" or (b.value is not None and _WISH.search(text(b.value)) is not None)
+                for b in bindings
             )
         return _WISH.search(text(node)) is not None and node.type in ("attribute", "subscript")
 
@@ -347,9 +362,11 @@ class ExplicitDeviceOverridden(PythonRule):
         before = site.module.data[function.start_byte : branch.start_byte].decode("utf-8", "replace").partition("):")[2]
         wish = next(
             (
-                n for n in residence(site.context).parameters(function)
+                n
+                for n in residence(site.context).parameters(function)
                 if re.search(rf"\btorch\.device\(\s*{n}\b|return {n}\b", rest) and not re.search(rf"\b{n}\b", before)
-            ), None,
+            ),
+            None,
         )
         choice = device_value(site.module, value)
         return (last, wish) if wish is not None and choice is not None and choice.fixed else None
@@ -413,16 +430,13 @@ class ExplicitDeviceOverridden(PythonRule):
         )
 
     def _is_asked(self, site: Site, function: Node | None, name: str, assignment: Node) -> bool:
-        """Whether `name` held the user's choice: a parameter of the function, or what was read from the flags."""
+        """Whether `name` held the user's choice, unread: a parameter of the function, or what was read from the flags."""
         where = residence(site.context)
         if not re.search(r"dev", name, re.IGNORECASE):
             return False
         if function is not None and name in where.parameters(function):
-            body = field(function, "body")
-            before = site.module.data[
-                body.start_byte if body is not None else function.start_byte : assignment.start_byte
-            ]
-            return re.search(rb"(?<![\w.])" + name.encode() + rb"\b", before) is None
+            body = field(function, "body") or function
+            return not self._is_used(site, name, body.start_byte, assignment.start_byte)
         target = field(assignment, "left")
         earlier = [
             b
@@ -433,17 +447,13 @@ class ExplicitDeviceOverridden(PythonRule):
             and same(b.scope, site.module.scope(target))
             and b.value is not None
         ]
-        if not earlier:
+        value = earlier[-1].value if earlier else None
+        if value is None or not _WISH.search(text(value)):
             return False
-        source = text(earlier[-1].value) if earlier[-1].value is not None else ""
-        if not re.search(
-            r"\b(?:args|opts?|opt|config|cfg|flags|hparams|params|environ)\b(?:\.|\[)[^\n]*device",
-            source,
-            re.IGNORECASE,
-        ):
-            return False
-        between = site.module.data[earlier[-1].node.end_byte + len(source.encode()) : assignment.start_byte]
-        return re.search(rb"(?<![\w.])" + name.encode() + rb"\b", between) is None
+        return not self._is_used(site, name, value.end_byte, assignment.start_byte)
+
+    def _is_used(self, site: Site, name: str, start: int, end: int) -> bool:
+        return any(start <= leaf.start_byte < end for leaf in site.module.names.references(name))
 
     def _is_guarded(self, assignment: Node, name: str) -> bool:
         """Whether some condition around asks for the name, or for anything but availability."""
@@ -470,7 +480,10 @@ class ExplicitDeviceOverridden(PythonRule):
         return name if re.search(rf"(?<![\w.]){name}\b(?!\s*=)|locals\(\)|\*\*kwargs", source) is None else None
 
 
-_WISH = re.compile(r"\b(?:args|opts?|config|cfg|flags|hparams|params|environ|settings)\b(?:\.|\[|\()[^\n]*(?:device|gpu|dev)", re.IGNORECASE)
+_WISH = re.compile(
+    r"\b(?:args|opts?|config|cfg|flags|hparams|params|environ|settings)\b(?:\.|\[|\()[^\n]*(?:device|gpu|dev)",
+    re.IGNORECASE,
+)
 
 
 def _is_cpu(node: Node) -> bool:
@@ -511,7 +524,7 @@ class NumpyOfDeviceTensor(PythonRule):
     name = "numpy-of-device-tensor"
     summary = "`.numpy()` of a tensor that was moved, without `.cpu()`"
     anchors = ("numpy",)
-    needs = (r"\.numpy\(\)", r"\.to\(|\.cuda\(|device=")
+    needs = (r"\.to\(|\.cuda\(|device=", r"\n(?![^\n]*cpu\()[^\n]*\.numpy\(\)")
     examples = (
         Example(
             "an output",

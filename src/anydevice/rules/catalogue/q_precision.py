@@ -11,24 +11,85 @@ from anydevice.finding import Edit, Finding, Safety
 from anydevice.rules.residence import Home, Residence, residence
 from anydevice.rules.rule import Example, Leave, PythonRule
 from anydevice.rules.site import Context, Site
+from anydevice.rules.tensor_words import SCRIPT
 from anydevice.source.calls import Call
 from anydevice.source.syntax import ancestors, field, first_named, same, statement, strip_parens, text
 
 _HEAD = "import numpy as np\nimport torch\n"
-_DOUBLE = re.compile(r"(?:(?:torch|np|numpy)\.)?(?:float64|double|float_)\Z|[\"'](?:float64|double|f8|d)[\"']\Z|float\Z")
+_DOUBLE = re.compile(
+    r"(?:(?:torch|np|numpy)\.)?(?:float64|double|float_)\Z|[\"'](?:float64|double|f8|d)[\"']\Z|float\Z"
+)
 _TORCH_DOUBLE = re.compile(r"(?:\w+\.)*(?:float64|double)\Z")
 _CASTS = {
-    "float": "float32", "half": "float16", "bfloat16": "bfloat16", "long": "int64", "int": "int32", "short": "int16", "bool": "bool",
+    "float": "float32",
+    "half": "float16",
+    "bfloat16": "bfloat16",
+    "long": "int64",
+    "int": "int32",
+    "short": "int16",
+    "bool": "bool",
     "byte": "uint8",
 }
 # NumPy functions that give float64 whatever they are given (unless `dtype=` says otherwise).
 _ALWAYS = frozenset(
-    ["linspace", "logspace", "geomspace", "random.rand", "random.randn", "random.random", "random.random_sample", "random.normal", "random.uniform", "random.standard_normal", "random.beta", "random.gamma", "random.exponential", "hanning", "hamming", "blackman", "kaiser", "fft.fftfreq"]
+    [
+        "linspace",
+        "logspace",
+        "geomspace",
+        "random.rand",
+        "random.randn",
+        "random.random",
+        "random.random_sample",
+        "random.normal",
+        "random.uniform",
+        "random.standard_normal",
+        "random.beta",
+        "random.gamma",
+        "random.exponential",
+        "hanning",
+        "hamming",
+        "blackman",
+        "kaiser",
+        "fft.fftfreq",
+    ]
 )
 _BY_SHAPE = frozenset({"zeros", "ones", "empty", "eye", "identity"})
 # ... and those whose result is as their first argument, integers becoming float64.
 _AS_ARGUMENT = frozenset(
-    ["sin", "cos", "tan", "exp", "log", "log2", "sqrt", "tanh", "mean", "std", "cumsum", "cumprod", "concatenate", "stack", "vstack", "hstack", "array", "asarray", "ascontiguousarray", "copy", "clip", "abs", "transpose", "expand_dims", "squeeze", "repeat", "tile", "flip", "meshgrid", "outer", "dot", "matmul"]
+    [
+        "sin",
+        "cos",
+        "tan",
+        "exp",
+        "log",
+        "log2",
+        "sqrt",
+        "tanh",
+        "mean",
+        "std",
+        "cumsum",
+        "cumprod",
+        "concatenate",
+        "stack",
+        "vstack",
+        "hstack",
+        "array",
+        "asarray",
+        "ascontiguousarray",
+        "copy",
+        "clip",
+        "abs",
+        "transpose",
+        "expand_dims",
+        "squeeze",
+        "repeat",
+        "tile",
+        "flip",
+        "meshgrid",
+        "outer",
+        "dot",
+        "matmul",
+    ]
 )
 _ALWAYS_REAL = frozenset({"sin", "cos", "tan", "exp", "log", "log2", "sqrt", "tanh", "mean", "std"})
 _GENERATOR = frozenset(["normal", "uniform", "random", "standard_normal", "beta", "gamma", "exponential"])
@@ -47,7 +108,16 @@ class Float64BeforeMove(PythonRule):
     name = "float64-before-move"
     summary = "float64 goes to a device that may lack it"
     anchors = ("from_numpy", "float64", "double", "as_tensor", "tensor", "DoubleTensor")
-    needs = (r"\.to\(|\.cuda\(", r"from_numpy\((?![^\n]*(?:float\(\)|dtype|astype|float32))|\.float64|\.double\(|dtype=float\b")
+    needs = (
+        r"from_numpy\(|float64|double\(|dtype=float|numpy",
+        r"\.to\(|\.cuda\(|device=",
+        (
+            r"from_numpy\((?![^\n]*(?:astype|float32|dtype|\)\.float\(\)\.to))",
+            r"float64[^\n]*device|device[^\n]*float64",
+            r"\.double\(|dtype=float,|dtype=float\)",
+            SCRIPT,
+        ),
+    )
     examples = (
         Example(
             "cast after the move",
@@ -73,7 +143,10 @@ class Float64BeforeMove(PythonRule):
         Leave(_HEAD + "x = torch.zeros(3, dtype=torch.float64)\nprint(x.sum())\n", "stays on the CPU"),
         Leave(_HEAD + "x = torch.tensor([0.5, 1.5]).to(device)\n", "Python numbers become float32"),
         Leave(_HEAD + "x = y.to('cpu', torch.float64)\n", "the CPU has it"),
-        Leave(_HEAD + "dtype = torch.float32 if device.type == 'mps' else torch.float64\nx = x.to(device, dtype)\n", "decided by device"),
+        Leave(
+            _HEAD + "dtype = torch.float32 if device.type == 'mps' else torch.float64\nx = x.to(device, dtype)\n",
+            "decided by device",
+        ),
     )
 
     def check(self, site: Site) -> Iterator[Finding]:
@@ -128,8 +201,11 @@ class Float64BeforeMove(PythonRule):
         shown = " ".join(what.split())
         shown = shown if len(shown) < 44 else f"...{shown[-40:]}"
         return context.finding(
-            self, node, f"`{shown}` is float64, which mps does not have: cast it before it is moved (`.float()`), "
-            "or compute it on the CPU", Safety.MANUAL,
+            self,
+            node,
+            f"`{shown}` is float64, which mps does not have: cast it before it is moved (`.float()`), "
+            "or compute it on the CPU",
+            Safety.MANUAL,
         )
 
     # -- dtypes ------------------------------------------------------------------------------------------------
@@ -159,7 +235,12 @@ class Float64BeforeMove(PythonRule):
                 yield self._unmended(site.context, call.node, "every new tensor")
             return
         device = call.keyword("device")
-        if device is None and call.method == "to" and call.positional and not same(call.positional[0].value, site.reference):
+        if (
+            device is None
+            and call.method == "to"
+            and call.positional
+            and not same(call.positional[0].value, site.reference)
+        ):
             device = call.positional[0]
         if device is None:
             for move in _moves(site.context, call.node):
@@ -190,7 +271,11 @@ def _is_cpu(context: Context, device: Node) -> bool:
 
 
 def _returns_to_cpu(node: Node) -> bool:
-    return node.parent is not None and node.parent.type == "attribute" and text(field(node.parent, "attribute") or node) == "cpu"
+    return (
+        node.parent is not None
+        and node.parent.type == "attribute"
+        and text(field(node.parent, "attribute") or node) == "cpu"
+    )
 
 
 def _moves(context: Context, node: Node, depth: int = 0) -> Iterator[Call]:
@@ -208,7 +293,16 @@ def _moves(context: Context, node: Node, depth: int = 0) -> Iterator[Call]:
                 if residence(context).move_target(call) is not None:
                     yield call
                 return
-            if call.method in _CASTS or call.method in ("type", "type_as", "cuda", "cpu", "double", "numpy", "item", "tolist"):
+            if call.method in _CASTS or call.method in (
+                "type",
+                "type_as",
+                "cuda",
+                "cpu",
+                "double",
+                "numpy",
+                "item",
+                "tolist",
+            ):
                 return
             current, parent = parent.parent, parent.parent.parent
             continue
@@ -226,13 +320,24 @@ def _cast_after(context: Context, move: Node) -> tuple[Edit, str] | None:
     """(the edit that removes the cast, its dtype) when the moved tensor is cast at once."""
     module = context.module
     attribute = move.parent
-    if attribute is not None and attribute.type == "attribute" and attribute.parent is not None and attribute.parent.type == "call":
+    if (
+        attribute is not None
+        and attribute.type == "attribute"
+        and attribute.parent is not None
+        and attribute.parent.type == "call"
+    ):
         dtype = _cast_of(Call(attribute.parent))
         return (module.edit(move.end_byte, attribute.parent.end_byte, ""), dtype) if dtype is not None else None
     owner = statement(move)
     following = owner.next_named_sibling
     first, second = first_named(owner), first_named(following)
-    if first is None or second is None or first.type != "assignment" or second.type != "assignment" or not module.starts_line(owner):
+    if (
+        first is None
+        or second is None
+        or first.type != "assignment"
+        or second.type != "assignment"
+        or not module.starts_line(owner)
+    ):
         return None
     name, again, value = field(first, "left"), field(second, "left"), field(second, "right")
     if name is None or again is None or value is None or text(name) != text(again) or value.type != "call":
@@ -250,7 +355,9 @@ def _cast_of(call: Call) -> str | None:
     if call.method in _CASTS and not call.arguments:
         return _CASTS[call.method]
     if call.method in ("to", "type") and len(call.arguments) == 1:
-        match = re.fullmatch(r"torch\.(float32|float16|bfloat16|float|half|long|int64|int32|int)", text(call.arguments[0].value))
+        match = re.fullmatch(
+            r"torch\.(float32|float16|bfloat16|float|half|long|int64|int32|int)", text(call.arguments[0].value)
+        )
         if match is not None and call.arguments[0].name in (None, "dtype"):
             return _CASTS.get(match.group(1), match.group(1))
     return None
@@ -269,7 +376,9 @@ def _is_array(where: Residence, node: Node | None, depth: int = 0) -> bool:
         return _is_array(where, field(node, "value"), depth + 1)
     if node.type == "call":
         call = Call(node)
-        return (where.module.qualname(call.function) or "").startswith("numpy.") or _is_array(where, call.receiver, depth + 1)
+        return (where.module.qualname(call.function) or "").startswith("numpy.") or _is_array(
+            where, call.receiver, depth + 1
+        )
     return node.type == "attribute" and (where.module.qualname(node) or "").startswith("numpy.")
 
 
@@ -298,7 +407,11 @@ def _is_double(where: Residence, node: Node | None, depth: int = 0) -> bool | No
 
 def _of_operator(where: Residence, node: Node, depth: int) -> bool | None:
     left, right = _is_double(where, field(node, "left"), depth + 1), _is_double(where, field(node, "right"), depth + 1)
-    literal = [side for side in (field(node, "left"), field(node, "right")) if side is not None and side.type in ("float", "integer")]
+    literal = [
+        side
+        for side in (field(node, "left"), field(node, "right"))
+        if side is not None and side.type in ("float", "integer")
+    ]
     if literal:  # a Python number does not widen an array of floats
         other = right if field(node, "left") in literal else left
         operator = field(node, "operator")
@@ -328,7 +441,10 @@ def _of_call(where: Residence, call: Call, depth: int) -> bool | None:
         return None
     if call.method in _GENERATOR and call.receiver is not None and "default_rng" in _source_of(where, call.receiver):
         return True
-    if call.method in ("reshape", "copy", "transpose", "squeeze", "ravel", "flatten", "mean", "sum", "clip") and call.receiver is not None:
+    if (
+        call.method in ("reshape", "copy", "transpose", "squeeze", "ravel", "flatten", "mean", "sum", "clip")
+        and call.receiver is not None
+    ):
         return _is_double(where, call.receiver, depth + 1)
     return None
 

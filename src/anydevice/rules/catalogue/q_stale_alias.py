@@ -15,6 +15,7 @@ from anydevice.rules.order import move_after, prefixes
 from anydevice.rules.residence import Home, Residence, residence
 from anydevice.rules.rule import Example, Leave, PythonRule
 from anydevice.rules.site import Context, Site
+from anydevice.rules.tensor_words import SCRIPT
 from anydevice.source.calls import Call
 from anydevice.source.syntax import ancestors, field, same, string_value, strip_parens, text
 
@@ -34,8 +35,26 @@ class StaleTensorAlias(PythonRule):
     code = "ADQ04"
     name = "stale-tensor-alias"
     summary = "a second name keeps the tensor that `.to()` replaces"
-    anchors = ("register_buffer", "Parameter", "to", "cuda", "named_buffers", "buffers", "state_dict", "running_mean", "running_var")
-    needs = (r"register_buffer|running_|_buffers\(|\n(?:if __name__|def (?:main|train|test|eval)|[a-z]\w* = (?:[A-Za-z_]\w*\(|[\[{(]))", r"\.to\(|\.cuda\(|def forward")
+    anchors = (
+        "register_buffer",
+        "Parameter",
+        "to",
+        "cuda",
+        "named_buffers",
+        "buffers",
+        "state_dict",
+        "running_mean",
+        "running_var",
+    )
+    needs = (
+        (r"register_buffer|running_|_buffers\(|Parameter\(", SCRIPT),
+        (
+            r"self\.\w+ = self\.\w+(?:\n|\.(?:t|T|view|data|detach|transpose|reshape|permute|weight|(?:un)?squeeze)\b)",
+            r"= ?[\[{(][^\n]*self\.",
+            r"running_|_buffers\(",
+            SCRIPT,
+        ),
+    )
     examples = (
         Example(
             "a second name for a buffer",
@@ -116,11 +135,14 @@ class StaleTensorAlias(PythonRule):
         move = move_after(where, text(receiver), call.node) if kept is not None else None
         if holder is None or kept is None or kept.type != "identifier" or move is None:
             return
-        later = [u for u in where.uses(text(kept)) if u.start_byte > move.node.end_byte and self._is_read(where, u, holder)]
+        later = [
+            u for u in where.uses(text(kept)) if u.start_byte > move.node.end_byte and self._is_read(where, u, holder)
+        ]
         if later and not any(self._is_copied(use) for use in where.uses(text(kept))):
             line = move.node.start_point[0] + 1
             yield site.context.finding(
-                self, holder,
+                self,
+                holder,
                 f"`{text(kept)}` keeps the tensors that line {line} replaces: take `{text(call.node)}` after the move",
                 Safety.MANUAL,
             )
@@ -140,17 +162,27 @@ class StaleTensorAlias(PythonRule):
         move = next((m for name in prefixes(text(owner)) if (m := move_after(where, name, holder)) is not None), None)
         if move is None:
             return
-        later = [u for u in where.uses(text(kept)) if u.start_byte > move.node.end_byte and self._is_read(where, u, holder)]
+        later = [
+            u for u in where.uses(text(kept)) if u.start_byte > move.node.end_byte and self._is_read(where, u, holder)
+        ]
         if later:
             line = move.node.start_point[0] + 1
             yield site.context.finding(
-                self, holder, f"`{text(kept)}` keeps the buffer that line {line} replaces: take it after the move", Safety.MANUAL
+                self,
+                holder,
+                f"`{text(kept)}` keeps the buffer that line {line} replaces: take it after the move",
+                Safety.MANUAL,
             )
 
     def _is_copied(self, use: Node) -> bool:
         """Whether what is kept only goes to load_state_dict or a file, which take tensors from anywhere."""
         call = use.parent.parent if use.parent is not None and use.parent.type == "argument_list" else None
-        return call is not None and text(Call(call).function).rsplit(".", 1)[-1] in ("load_state_dict", "save", "len", "print")
+        return call is not None and text(Call(call).function).rsplit(".", 1)[-1] in (
+            "load_state_dict",
+            "save",
+            "len",
+            "print",
+        )
 
     def _rebound(self, site: Site, call: Call) -> Iterator[Finding]:
         """`x = x.to(device)`: who else holds the old x?"""
@@ -167,7 +199,7 @@ class StaleTensorAlias(PythonRule):
         if where.runs_after_move(site.module.function(target)):
             return
         loop = next((a for a in ancestors(call.node) if a.type == "for_statement"), None)
-        bound = {c for c in re.findall(r"\w+", text(field(loop, "left") or loop))} if loop is not None else set()
+        bound = set(re.findall(r"\w+", text(field(loop, "left") or loop))) if loop is not None else set()
         if where.move_target(call) in (None, Home.CPU):
             return
         if loop is not None and name in bound:

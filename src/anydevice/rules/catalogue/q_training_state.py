@@ -17,7 +17,28 @@ from anydevice.source.calls import Argument, Call
 from anydevice.source.syntax import ancestors, field, first_named, same, statement, text
 
 _HEAD = "import copy\nimport torch\nfrom torch import nn\n"
-_OPTIMIZERS = ["Adam", "AdamW", "SGD", "RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam", "LBFGS", "ASGD", "SparseAdam", "Rprop", "Adafactor", "Lion", "Ranger", "LARS", "LAMB", "FusedAdam", "Muon"]
+_OPTIMIZERS = [
+    "Adam",
+    "AdamW",
+    "SGD",
+    "RMSprop",
+    "Adagrad",
+    "Adadelta",
+    "Adamax",
+    "NAdam",
+    "RAdam",
+    "LBFGS",
+    "ASGD",
+    "SparseAdam",
+    "Rprop",
+    "Adafactor",
+    "Lion",
+    "Ranger",
+    "LARS",
+    "LAMB",
+    "FusedAdam",
+    "Muon",
+]
 _PARAMETERS = re.compile(r"(?<![\w.])((?:\w+\.)*\w+)\.(?:named_)?parameters\(\)")
 
 
@@ -107,8 +128,10 @@ class OptimizerBeforeMove(PythonRule):
             if move is not None:
                 line = move.node.start_point[0] + 1
                 yield context.finding(
-                    self, statement(call.node),
-                    f"builds an optimizer for `{text(given)}`, which line {line} moves: move the model first", Safety.MANUAL,
+                    self,
+                    statement(call.node),
+                    f"builds an optimizer for `{text(given)}`, which line {line} moves: move the model first",
+                    Safety.MANUAL,
                 )
 
 
@@ -124,7 +147,7 @@ class CopyLeftBehind(PythonRule):
     name = "copy-left-behind"
     summary = "a copy made before the move stays behind"
     anchors = ("deepcopy", "clone", "AveragedModel", "ExponentialMovingAverage", "ModelEma", "ModelEmaV2")
-    needs = (r"deepcopy\(|[Pp]aram\w*\.(?:data\.)?(?:detach\(\)\.)?clone\(|\.clone\(\)[^\n]*param",)
+    needs = (r"deepcopy\(|\.clone\(\)", r"state_dict\(|parameters\(|deepcopy\(", r"\.to\(|\.cuda\(")
     examples = (
         Example(
             "an average of the weights",
@@ -194,7 +217,12 @@ class CopyLeftBehind(PythonRule):
         assignment = first_named(holder)
         target = field(assignment, "left") if assignment is not None and assignment.type == "assignment" else None
         value = field(assignment, "right") if assignment is not None else None
-        if target is None or value is None or target.type != "identifier" or not re.search(r"\.cpu\(\)|\.to\([\"']cpu", text(value)):
+        if (
+            target is None
+            or value is None
+            or target.type != "identifier"
+            or not re.search(r"\.cpu\(\)|\.to\([\"']cpu", text(value))
+        ):
             return
         for use in where.uses(text(target)):
             called = use.parent
@@ -205,8 +233,11 @@ class CopyLeftBehind(PythonRule):
             if any(where.of(argument.value) is Home.DEVICE for argument in Call(called).arguments):
                 line = called.start_point[0] + 1
                 yield site.context.finding(
-                    self, holder, f"`{text(target)}` is kept on the CPU, and line {line} calls it with what was moved: move it back, "
-                    "or call it with `.cpu()`", Safety.MANUAL,
+                    self,
+                    holder,
+                    f"`{text(target)}` is kept on the CPU, and line {line} calls it with what was moved: move it back, "
+                    "or call it with `.cpu()`",
+                    Safety.MANUAL,
                 )
                 return
 
