@@ -49,7 +49,7 @@ def of_source(data: bytes) -> Facts:
     """The facts that one file contributes; text search, no parse."""
     return Facts(
         sets_visible_devices=b"CUDA_VISIBLE_DEVICES" in data and _sets_visible_devices_late(data),
-        sets_device=b"device" in data and bool(_SET_DEVICE.search(data)),
+        sets_device=(b"set_device" in data or b"cuda.device(" in data) and bool(_SET_DEVICE.search(data)),
         cuda_classes=frozenset(_own_cuda_classes(data)) if b"def cuda(" in data else frozenset(),
         converting_types=frozenset(_converting_types(data)) if b".type(" in data else frozenset(),
     )

@@ -34,8 +34,11 @@ SCRIPT = (
     r"\n(?:if __name__|def (?:main|train|test|eval|run|fit)|for |with "
     r"|(?!log)[a-z]\w*(?:, ?\w+)* = (?!logging|get_logger|TypeVar|re\.)[\w.]+\()"
 )
-# A table that is looked up by what may be a tensor.
-INDEXED = r"\w\[[a-z_]\w*[\]\[]|\.gather\(|index_select\(|\.take\(|embedding\("
+# A table that is looked up by what is likely a tensor.
+INDEXED = (
+    r"\w\[(?:\w*step\w*|ts?|\w*idx|\w*ind(?:ex|ices)|\w*labels?|\w*ids|\w*targets?|y|\w*perm|\w*mask|order|\w*tokens?)"
+    r"[\]\[]|\.gather\(|index_select\(|\.take\("
+)
 LIKE = listed("zeros_like ones_like empty_like full_like rand_like randn_like randint_like")
 # Methods whose result is no tensor, or a host value.
 NO_TENSOR = listed(

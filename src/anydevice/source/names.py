@@ -115,17 +115,13 @@ class Names:
     @cached_property
     def import_statements(self) -> tuple[Node, ...]:
         """Every import statement of the file."""
-        found = []
-        for match in re.finditer(rb"(?m)^[ \t]*(?:import|from)\b|[:;][ \t]*(?:import|from)\b", self._data):
-            leaf = self._root.descendant_for_byte_range(match.end() - 1, match.end())
-            node = leaf.parent if leaf is not None else None
-            if node is not None and node.type in (
-                "import_statement",
-                "import_from_statement",
-                "future_import_statement",
-            ):
-                found.append(node)
-        return tuple(found)
+        found: dict[int, Node] = {}
+        for start, end in words(self._data, b"import"):
+            leaf = self._root.descendant_for_byte_range(start, end)
+            node = leaf.parent if leaf is not None and leaf.type == "import" else None
+            if node is not None and node.type.endswith(("import_statement", "import_from_statement")):
+                found[node.start_byte] = node
+        return tuple(found.values())
 
     @cached_property
     def imports(self) -> tuple[Binding, ...]:

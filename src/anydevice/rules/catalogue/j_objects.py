@@ -31,7 +31,9 @@ class WholeObjectCheckpoint(PythonRule):
     name = "whole-object-checkpoint"
     summary = "a whole model is saved or loaded, not its state"
     anchors = ("save", "load")
-    needs = ("torch",)
+    needs = (
+        r"torch\.save\(|torch\.load\(|t\.save\(|th\.save\(|t\.load\(|th\.load\(|serialization|import load|import save",
+    )
     examples = (
         Example("saving", "import torch\nfor p in net.parameters():\n    p.data.zero_()\ntorch.save(net, path)\n"),
         Example("saving in a dict", 'import torch\nnet.train()\ntorch.save({"model": net, "epoch": 1}, path)\n'),

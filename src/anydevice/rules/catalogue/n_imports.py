@@ -147,6 +147,12 @@ class CudaOnlyImport(PythonRule):
     name = "cuda-only-import"
     summary = "imports a library that needs CUDA"
     anchors = tuple(LIBRARIES)
+    needs = (
+        (
+            r"\n(?:import|from)[ \t]+(?:" + "|".join(map(re.escape, LIBRARIES)) + r")\b",
+            r"\A(?:import|from)[ \t]+(?:" + "|".join(map(re.escape, LIBRARIES)) + r")\b",
+        ),
+    )
     examples = (
         Example(
             "attention",

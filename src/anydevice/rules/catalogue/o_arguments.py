@@ -97,6 +97,7 @@ class GpuNumberArgument(PythonRule):
     name = "gpu-number-argument"
     summary = "an option names GPUs by number unless told otherwise"
     text_anchors = _WORDS
+    needs = (r"add_argument|add_option|option\(|Option\(|DEFINE_|argument\(|Argument",)
     examples = (
         Example("argparse", "import torch\nparser.add_argument('--gpu', type=int, default=0, help='gpu device id')\n"),
         Example("a string", "parser.add_argument('--gpu_ids', type=str, default='0', help='use -1 for CPU')\n"),
@@ -157,6 +158,7 @@ class CudaFlagArgument(PythonRule):
     name = "cuda-flag-argument"
     summary = "a switch turns CUDA, and not any accelerator, on or off"
     text_anchors = _WORDS
+    needs = (r"add_argument|add_option|option\(|Option\(|DEFINE_|argument\(|Argument",)
     examples = (
         Example("off", "import torch\nparser.add_argument('--no-cuda', action='store_true', default=False)\n"),
         Example("on", "parser.add_argument('--use_cuda', action='store_true')\n"),

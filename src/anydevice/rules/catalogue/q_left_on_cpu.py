@@ -415,7 +415,14 @@ class DiscardedMove(PythonRule):
     name = "discarded-move"
     summary = "the moved tensor is thrown away"
     anchors = ("to", "cuda")
-    needs = (r"\n[ \t]*(?!self\b)[\w.]+\.(?:to|cuda)\([^\n]*\)[ \t]*(?:#[^\n]*)?\n",)
+    needs = (
+        (
+            r" x\.to\(| x\.cuda\(| y\.to\(| input\.to\(| inputs\.to\(| data\.to\(| batch\.to\(| target\.to\(| targets\.to\("
+            r"| label\.to\(| labels\.to\(| image\.to\(| images\.to\(| img\.to\(| mask\.to\(| noise\.to\(| hidden\.to\(",
+            SCRIPT,
+        ),
+        r"\n[ \t]*(?!self\b)[\w.]+\.(?:to|cuda)\([^\n]*\)[ \t]*(?:#[^\n]*)?\n",
+    )
     examples = (
         Example(
             "a tensor",

@@ -14,6 +14,7 @@ from anydevice.rules.contents import CONTAINERS, added, elements
 from anydevice.rules.residence import Home, Residence, residence
 from anydevice.rules.rule import Example, Leave, PythonRule
 from anydevice.rules.site import Context, Site
+from anydevice.rules.tensor_words import SCRIPT
 from anydevice.source.calls import Call
 from anydevice.source.module import Module
 from anydevice.source.syntax import field, same, strip_parens, text
@@ -36,8 +37,14 @@ class ModulesInPlainContainer(PythonRule):
     anchors = ("Module", "LightningModule", "PreTrainedModel", "Linear", "Conv1d", "Conv2d")
     needs = (
         r"nn\.",
-        r"self\.\w+ *(?::[^=\n]+)?= *(?:(?:\[\]|\{\}|list\(\)|dict\(\))\s|[\[{(]\s*(?:[\"']?\w+[\"']? *: *)?[A-Za-z_][\w.]*\("
-        r"|\[None\]|\w*(?:layers|blocks|modules|convs|nets|stages|heads|steps|list)\s)",
+        (
+            r"append\(\s*(?:nn\.)?[A-Z]\w*\(",
+            r"self\.\w+(?:: [^=\n]+)? = [\[({]\n?[^\n]*(?:nn\.|deepcopy\(|\b[A-Z]\w+\()",
+            r"\] = nn\.",
+            r"self\.\w+ = \(\w+\([^\n]*\), *\w+\(",
+            r"\n[ \t]+\w+ = [\[{]\n?[^\n]*nn\.",
+            SCRIPT,
+        ),
     )
     examples = (
         Example(

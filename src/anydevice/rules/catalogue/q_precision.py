@@ -112,9 +112,9 @@ class Float64BeforeMove(PythonRule):
         r"from_numpy\(|float64|double\(|dtype=float|numpy",
         r"\.to\(|\.cuda\(|device=",
         (
-            r"from_numpy\((?![^\n]*(?:astype|float32|dtype|\)\.float\(\)\.to))",
-            r"float64[^\n]*device|device[^\n]*float64",
-            r"\.double\(|dtype=float,|dtype=float\)",
+            r"from_numpy\([^\n]*\)\.(?:to|cuda)\((?![^\n]*(?:astype|float32|dtype))",
+            r"float64, *device|device=[^\n]*float64",
+            r"\.double\(\)\.(?:to|cuda)\(",
             SCRIPT,
         ),
     )

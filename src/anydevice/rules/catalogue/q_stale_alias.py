@@ -47,11 +47,11 @@ class StaleTensorAlias(PythonRule):
         "running_var",
     )
     needs = (
-        (r"register_buffer|running_|_buffers\(|Parameter\(", SCRIPT),
+        (r"register_buffer", SCRIPT, r"Parameter\("),
         (
             r"self\.\w+ = self\.\w+(?:\n|\.(?:t|T|view|data|detach|transpose|reshape|permute|weight|(?:un)?squeeze)\b)",
-            r"= ?[\[{(][^\n]*self\.",
-            r"running_|_buffers\(",
+            r"self\.\w+ = [\[{(][^\n]*self\.",
+            r"running_mean\b|running_var\b|_buffers\(",
             SCRIPT,
         ),
     )

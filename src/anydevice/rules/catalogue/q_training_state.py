@@ -13,6 +13,7 @@ from anydevice.rules.order import move_after, prefixes
 from anydevice.rules.residence import Home, Residence, residence
 from anydevice.rules.rule import Example, Leave, PythonRule
 from anydevice.rules.site import Context, Site
+from anydevice.rules.tensor_words import SCRIPT
 from anydevice.source.calls import Argument, Call
 from anydevice.source.syntax import ancestors, field, first_named, same, statement, text
 
@@ -147,7 +148,12 @@ class CopyLeftBehind(PythonRule):
     name = "copy-left-behind"
     summary = "a copy made before the move stays behind"
     anchors = ("deepcopy", "clone", "AveragedModel", "ExponentialMovingAverage", "ModelEma", "ModelEmaV2")
-    needs = (r"deepcopy\(|\.clone\(\)", r"state_dict\(|parameters\(|deepcopy\(", r"\.to\(|\.cuda\(")
+    needs = (
+        r"deepcopy\(|\.clone\(\)",
+        r"state_dict\(|parameters\(|deepcopy\(",
+        r"\.to\(|\.cuda\(",
+        (r"class \w*(?:EMA|Ema|ema|Average)", SCRIPT),
+    )
     examples = (
         Example(
             "an average of the weights",
