@@ -19,7 +19,8 @@ from anydevice.source.document import Document
 
 HEADERS = (
     "import torch\nimport torch.nn as nn\n",
-    '"""A script."""\nfrom __future__ import print_function\nimport os, torch as t\nfrom torch import nn\nimport torch\n',
+    '"""A script."""\nfrom __future__ import print_function\nimport os, torch as t\n'
+    "from torch import nn\nimport torch\n",
     "#!/usr/bin/env python\n# -*- coding: utf-8 -*-\nimport torch.cuda as tc\nimport torch\n\n",
     "try:\n    import torch\nexcept ImportError:\n    torch = None\n",
     "from torch import *\n",

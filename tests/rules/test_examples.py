@@ -11,13 +11,14 @@ from anydevice.finding import Edit, Finding
 from anydevice.rules import facts
 from anydevice.rules.analysis import analyse
 from anydevice.rules.registry import all_rules
-from anydevice.rules.rule import Example, Leave, PythonRule, Rule
+from anydevice.rules.rule import Example, Leave, ProjectRule, PythonRule, Rule
 from anydevice.rules.target import Target
 from anydevice.source import document as documents
 from anydevice.source.document import Document
 
-EXAMPLES = [pytest.param(r, e, id=f"{r.code}-{e.id}") for r in all_rules() for e in r.examples]
-LEAVES = [pytest.param(r, e, id=f"{r.code}-{e.why}") for r in all_rules() for e in r.leaves]
+FILE_RULES = [rule for rule in all_rules() if not isinstance(rule, ProjectRule)]
+EXAMPLES = [pytest.param(r, e, id=f"{r.code}-{e.id}") for r in FILE_RULES for e in r.examples]
+LEAVES = [pytest.param(r, e, id=f"{r.code}-{e.why}") for r in FILE_RULES for e in r.leaves]
 
 
 def _document(folder: Path, name: str, source: str) -> Document:

@@ -16,12 +16,12 @@ from anydevice.finding import Finding, Safety
 from anydevice.project.settings import Settings
 from anydevice.project.suppression import suppress
 from anydevice.project.tree import Tree
+from anydevice.rules.catalogue.r_packages import ImportedPackageTied as Tied
 from anydevice.rules.target import DEFAULT
 from anydevice.source.document import Document, UnreadableError, read
 from anydevice.source.module import Module
 from anydevice.source.syntax import field, first_named, text
 
-CODE, NAME = "ADR01", "imported-package-tied-to-cuda"
 # Packages that deal with devices for a living, and the standard library: their mentions of CUDA are no ties.
 _NOT_ASKED = frozenset(
     {"torch", "torchvision", "torchaudio", "numpy", "anydevice", "__future__", *sys.stdlib_module_names}
@@ -51,7 +51,7 @@ def scan_imports(tree: Tree) -> list[Finding]:
             if message is not None:
                 span = document.span(node.start_byte, node.end_byte)
                 source = document.line_text(span).strip()
-                here.append(Finding(CODE, NAME, document.name, span, message, Safety.MANUAL, source=source))
+                here.append(Finding(Tied.code, Tied.name, document.name, span, message, Safety.MANUAL, source=source))
         findings += suppress(document, here).findings
     return findings
 

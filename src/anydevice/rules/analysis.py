@@ -163,7 +163,8 @@ def _checked(rule: PythonRule, site: Site, failures: list[str] | None) -> Iterat
             raise
         line = site.module.span(site.leaf).line
         failures.append(
-            f"rule {rule.code} failed at {site.context.path}:{line} ({type(error).__name__}: {error}); please report this"
+            f"rule {rule.code} failed at {site.context.path}:{line} ({type(error).__name__}: {error}); "
+            "please report this"
         )
 
 

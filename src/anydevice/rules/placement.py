@@ -234,8 +234,8 @@ class Placement:
     def _constant_text(self, name: str) -> str:
         torch = self.torch
         if self.target.has_accelerator:
-            accelerator = f"{torch}.accelerator"
-            return f'{name} = {accelerator}.current_accelerator() if {accelerator}.is_available() else {torch}.device("cpu")\n'
+            chosen = f"{torch}.accelerator.current_accelerator() if {torch}.accelerator.is_available()"
+            return f'{name} = {chosen} else {torch}.device("cpu")\n'
         return "\n".join(self._chain_lines(f"{name} = ", "")) + "\n"
 
     def _function_text(self, name: str) -> str:

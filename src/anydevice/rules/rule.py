@@ -65,6 +65,10 @@ class PythonRule(Rule):
         """Yield the findings at one occurrence of an anchor."""
 
 
+class ProjectRule(Rule):
+    """A rule that takes more than one file to see; `project/` has its check, the class its documentation."""
+
+
 class TextRule(Rule):
     """A rule about files that are not Python. `files` are glob patterns of file names.
 

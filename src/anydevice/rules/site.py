@@ -58,9 +58,9 @@ class Context:
                 return True
             if base.type == "identifier":
                 for binding in self.module.names.lookup(base):
-                    if binding.kind == "class" and binding.value is not None and not same(binding.value, class_):
-                        if self.is_module_class(binding.value, depth + 1):
-                            return True
+                    other = binding.value if binding.kind == "class" else None
+                    if other is not None and not same(other, class_) and self.is_module_class(other, depth + 1):
+                        return True
         if bases is None or not bases.named_child_count:
             return False
         body = text(class_)

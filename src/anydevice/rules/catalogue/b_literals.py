@@ -10,7 +10,7 @@ from tree_sitter import Node
 
 from anydevice.finding import Edit, Finding, Safety
 from anydevice.rules.amp_names import is_alternative_autocast
-from anydevice.rules.catalogue.b_choices import chosen_literals
+from anydevice.rules.availability import chosen_literals
 from anydevice.rules.choice import asks_availability
 from anydevice.rules.literal import DeviceLiteral, device_literal
 from anydevice.rules.loaded import is_map_location

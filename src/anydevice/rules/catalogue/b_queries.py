@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tree_sitter import Node
 
 from anydevice.finding import Finding, Safety
-from anydevice.rules.catalogue.b_choices import guarded, has_cuda_only
+from anydevice.rules.availability import guarded, has_cuda_only
 from anydevice.rules.rule import Example, Leave, PythonRule
 from anydevice.rules.site import Context, Site
 from anydevice.source.syntax import ancestors, field, same, statement, string_value, strip_parens, text

@@ -416,11 +416,7 @@ class DiscardedMove(PythonRule):
     summary = "the moved tensor is thrown away"
     anchors = ("to", "cuda")
     needs = (
-        (
-            r" x\.to\(| x\.cuda\(| y\.to\(| input\.to\(| inputs\.to\(| data\.to\(| batch\.to\(| target\.to\(| targets\.to\("
-            r"| label\.to\(| labels\.to\(| image\.to\(| images\.to\(| img\.to\(| mask\.to\(| noise\.to\(| hidden\.to\(",
-            SCRIPT,
-        ),
+        r"from_numpy\(|\.tensor\(|\.zeros\(|\.ones\(|\.rand|\.arange\(|\.full\(|\.eye\(|linspace\(|\.empty\(|Tensor\(|oader",
         r"\n[ \t]*(?!self\b)[\w.]+\.(?:to|cuda)\([^\n]*\)[ \t]*(?:#[^\n]*)?\n",
     )
     examples = (
