@@ -91,7 +91,7 @@ def _nearest_if(node: Node, holder: Node) -> bool:
 
 
 def has_cuda_only(context: Context, branch: Node) -> bool:
-    """Whether `branch` is CUDA's own: it holds what only CUDA has, or a `torch.cuda` name that is still to be rewritten.
+    """Whether `branch` is CUDA's own: it holds what only CUDA has, or a `torch.cuda` name still to be rewritten.
 
     A guard is opened to every accelerator once nothing in its branch asks for CUDA any more, so that a call that no
     rule can rewrite keeps the guard that it needs.
