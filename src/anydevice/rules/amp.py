@@ -349,5 +349,5 @@ def is_cuda_literal(context: Context, value: Node) -> bool:
 
 def safety_at(context: Context, node: Node) -> Safety:
     """Asking for a device at import, before the program sets CUDA_VISIBLE_DEVICES, is not the same program."""
-    early = context.facts.sets_visible_devices and context.module.at_import(node)
+    early = context.facts.must_ask_late and context.module.at_import(node)
     return Safety.UNSAFE if early else Safety.SAFE

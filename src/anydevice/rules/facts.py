@@ -11,6 +11,7 @@ _VISIBLE = re.compile(
 )
 _TORCH_IMPORT = re.compile(rb"(?m)^[ \t]*(?:import|from)[ \t]+torch\b")
 _SET_DEVICE = re.compile(rb"\b(?:cuda\.set_device|accelerator\.set_device_ind?e?x|cuda\.device\()")
+_FORK = re.compile(rb"\b(?:mp|multiprocessing)\.Process\(|from (?:torch\.)?multiprocessing import [^\n]*\bProcess\b")
 _OWN_CUDA = re.compile(rb"(?m)^([ \t]+)def cuda\(")
 _CLASS = re.compile(rb"(?m)^([ \t]*)class[ \t]+(\w+)[ \t]*(?:\(([^)]*)\))?[ \t]*:")
 _SUPER_CUDA = re.compile(rb"super\([^)]*\)\.cuda\(|\w+\.cuda\(self\b")
@@ -24,12 +25,14 @@ class Facts:
 
     `sets_visible_devices`: some code sets CUDA_VISIBLE_DEVICES while it runs, so nothing may look for a GPU at import
     (the driver reads the variable once). `sets_device`: a current device other than 0 may be in force.
+    `forks`: processes are forked beside code for CUDA, which a child cannot use once its parent has asked for a GPU.
     `cuda_classes`: classes that are no modules and have a `cuda` method of their own, but no `to`.
     `converting_types`: names that a file gives to `.type(...)` but does not define, so that they must stay types.
     """
 
     sets_visible_devices: bool = False
     sets_device: bool = False
+    forks: bool = False
     cuda_classes: frozenset[str] = frozenset()
     converting_types: frozenset[str] = frozenset()
 
@@ -37,9 +40,15 @@ class Facts:
         return Facts(
             self.sets_visible_devices or other.sets_visible_devices,
             self.sets_device or other.sets_device,
+            self.forks or other.forks,
             self.cuda_classes | other.cuda_classes,
             self.converting_types | other.converting_types,
         )
+
+    @property
+    def must_ask_late(self) -> bool:
+        """Whether no file may look for a GPU while it is imported."""
+        return self.sets_visible_devices or self.forks
 
 
 NO_FACTS = Facts()
@@ -50,6 +59,7 @@ def of_source(data: bytes) -> Facts:
     return Facts(
         sets_visible_devices=b"CUDA_VISIBLE_DEVICES" in data and _sets_visible_devices_late(data),
         sets_device=(b"set_device" in data or b"cuda.device(" in data) and bool(_SET_DEVICE.search(data)),
+        forks=b"Process(" in data and b"cuda" in data and b"spawn" not in data and bool(_FORK.search(data)),
         cuda_classes=frozenset(_own_cuda_classes(data)) if b"def cuda(" in data else frozenset(),
         converting_types=frozenset(_converting_types(data)) if b".type(" in data else frozenset(),
     )

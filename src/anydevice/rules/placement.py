@@ -221,7 +221,7 @@ class Placement:
 
     @cached_property
     def _added(self) -> Device:
-        if self.facts.sets_visible_devices:
+        if self.facts.must_ask_late:
             name = self._free(_FUNCTION_NAMES)
             edit = self._insertion(self._function_text(name))
             return Device(f"{name}()", f"{name}().type", (edit,))

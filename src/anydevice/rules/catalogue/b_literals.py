@@ -136,9 +136,11 @@ class HardcodedDeviceLiteral(PythonRule):
             yield context.finding(self, outer, f"{message}: {written.text}", Safety.MANUAL)
             return
         safety = written.safety
-        if context.facts.sets_visible_devices and written.edits and site.module.at_import(outer):
+        if context.facts.must_ask_late and written.edits and site.module.at_import(outer):
             safety = Safety.UNSAFE
-            message += ", and asking for one here, at import, comes before the program sets CUDA_VISIBLE_DEVICES"
+            message += (
+                ", and asking for one here, at import, comes before the program sets CUDA_VISIBLE_DEVICES or forks"
+            )
         yield context.finding(
             self,
             outer,
