@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -59,7 +60,13 @@ STOPS = {
     "a missing path": (["scan", "missing.py"], "cannot read 'missing.py': no such file or directory"),
     "no repository": (["scan", "--diff-only", "main"], "git rev-parse failed: fatal: not a git repository"),
     "an option for a revision": (["scan", "--diff-only=--output=x"], "'--output=x' is no git revision"),
-    "an unwritable report": (["scan", "-o", "no/such/folder.json"], "cannot write 'no/such/folder.json'"),
+    "an unwritable report": (
+        ["scan", "-o", "no/such/folder.json"],
+        "cannot write 'no/such/folder.json': no such file or directory",
+    ),
+    "a misspelt command": (["scna"], "no command is called 'scna'; did you mean 'scan'?"),
+    "a path without a command": (["."], "no command is called '.'; to look into this path, run 'anydevice scan .'"),
+    "an unknown command": (["qqq"], "no command is called 'qqq'; 'anydevice --help' lists them"),
     "an unknown rule": (["rules", "nonsense"], "no rule is called 'nonsense'; 'anydevice rules' lists them"),
     "a demo in a used folder": (["demo", "--keep", "."], "'.' is not empty; name a new folder"),
 }
@@ -170,6 +177,32 @@ def test_standard_output_that_cannot_say_it_still_gets_it(here: Path) -> None:
     )
     assert (done.returncode, done.stderr) == (1, "")
     assert "\\u6f22 = x.cuda()" in done.stdout
+
+
+def test_what_is_found_is_underlined_where_it_is(here: Path, anydevice: Anydevice) -> None:
+    (here / "deep.py").write_text("import torch\n\ndef f(x):\n    if x:\n        return x.cuda()\n")
+    (here / "run.sh").write_text("if true; then\n    python train.py --device cuda\nfi\n")
+    lines = _lines(anydevice("scan").out)
+    code = lines.index("      |         return x.cuda()")
+    assert lines[code + 1] == "      |                ^^^^^^^^"
+    shell = next(n for n, line in enumerate(lines) if line.endswith("|     python train.py --device cuda"))
+    start = lines[shell + 1].index("^")
+    assert lines[shell][start:].startswith(("cuda", "--device"))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="closes a stream as a shell does")
+@pytest.mark.parametrize("verb", ["scan", "fix --diff", "rules"])
+def test_a_closed_standard_output_is_no_error(verb: str, here: Path) -> None:
+    (here / "tied.py").write_text(TIED)
+    done = subprocess.run(
+        ["/bin/sh", "-c", f'"$0" -m anydevice {verb} >&-', sys.executable],
+        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": ":".join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr
+    assert done.returncode == (0 if verb == "rules" else 1)
 
 
 # -- fix -------------------------------------------------------------------------------------------------------

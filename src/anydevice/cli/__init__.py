@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import io
+import os
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
@@ -26,6 +29,8 @@ class _Verbs(click.Group):
     """Loads a verb's module only when the verb is asked for."""
 
     def invoke(self, ctx: click.Context) -> Any:
+        if sys.stdout is None:  # closed by the caller (`>&-`), who wants the exit status only
+            sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
         for stream in (sys.stdout, sys.stderr):  # what they cannot encode is spelled out rather than raised
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors="backslashreplace")
@@ -34,6 +39,23 @@ class _Verbs(click.Group):
         except KeyboardInterrupt:  # click would end with 1, which means findings
             click.echo("anydevice: interrupted; every file is either as it was or fixed", err=True)
             raise click.exceptions.Exit(_INTERRUPTED) from None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        verb = args[0]
+        if verb not in VERBS and not verb.startswith("-"):
+            from anydevice.cli.options import Stop
+
+            close = difflib.get_close_matches(verb, VERBS, n=1)
+            if close:
+                hint = f"did you mean '{close[0]}'?"
+            elif os.path.lexists(verb):  # which, unlike Path.exists, takes any text
+                hint = f"to look into this path, run 'anydevice scan {verb}'"
+            else:
+                hint = "'anydevice --help' lists them"
+            raise Stop(f"no command is called '{verb}'; {hint}")
+        return super().resolve_command(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(VERBS)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from anydevice.cli.options import Stop
+from anydevice.cli.options import Stop, because
 
 _PROJECT = Path(__file__).parent / "demo_project"
 _PACKAGES = Path(__file__).resolve().parents[2]  # the folder from which `anydevice` was imported
@@ -37,7 +37,7 @@ def _make(folder: Path) -> None:
         if any(folder.iterdir()):
             raise Stop(f"'{folder}' is not empty; name a new folder")
     except OSError as error:
-        raise Stop(f"cannot make '{folder}': {error.strerror}") from None
+        raise Stop(f"cannot make '{folder}': {because(error)}") from None
 
 
 def _show(folder: Path) -> int:

@@ -82,6 +82,12 @@ def settings_of(paths: tuple[Path, ...], values: dict[str, Any]) -> tuple[Settin
     return settings, root
 
 
+def because(error: OSError) -> str:
+    """The system's reason, to end a message with: `no such file or directory`."""
+    reason = error.strerror or str(error)
+    return reason[:1].lower() + reason[1:]
+
+
 class Stop(click.ClickException):
     """Ends the program with status 2 and one line on stderr."""
 

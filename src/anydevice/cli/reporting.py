@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from anydevice.cli.options import Stop
+from anydevice.cli.options import Stop, because
 from anydevice.report import write
 from anydevice.report.plain import printable
 from anydevice.report.summary import Report
@@ -32,4 +32,4 @@ def emit(report: Report, format_: str, output: Path | None) -> None:
     try:
         output.write_text(whole.getvalue(), encoding="utf-8", errors="backslashreplace")
     except OSError as error:
-        raise Stop(f"cannot write '{output}': {error.strerror}") from None
+        raise Stop(f"cannot write '{output}': {because(error)}") from None

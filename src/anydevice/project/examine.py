@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 
@@ -69,7 +69,8 @@ def _rules(chosen: tuple[str, ...], ignored: tuple[str, ...]) -> tuple[Rule, ...
 def examine(document: Document, circumstances: Circumstances, failures: list[str] | None = None) -> Suppressed:
     """The findings of one document; for `failures` see `analyse`."""
     found = analyse(document, circumstances.rules, circumstances.target, circumstances.facts, failures)
-    return suppress(document, found)
+    # The whole line with its indentation, for columns count from its beginning.
+    return suppress(document, [replace(f, source=document.line_text(f.span).rstrip()) for f in found])
 
 
 def examine_file(path: Path, name: str, circumstances: Circumstances, *, named: bool = False) -> Examined:

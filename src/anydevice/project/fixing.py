@@ -80,7 +80,7 @@ def _wanted(finding: Finding, unsafe: bool) -> bool:
 
 def _key(finding: Finding) -> tuple[str, str]:
     """What stays the same of a finding when edits elsewhere shift it."""
-    return finding.code, finding.source
+    return finding.code, finding.source.strip()
 
 
 def _apply(document: Document, batch: list[Finding]) -> tuple[Document, list[Finding]]:

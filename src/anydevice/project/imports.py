@@ -50,7 +50,7 @@ def scan_imports(tree: Tree) -> list[Finding]:
             message = ties[package]
             if message is not None:
                 span = document.span(node.start_byte, node.end_byte)
-                source = document.line_text(span).strip()
+                source = document.line_text(span).rstrip()
                 here.append(Finding(Tied.code, Tied.name, document.name, span, message, Safety.MANUAL, source=source))
         findings += suppress(document, here).findings
     return findings
@@ -93,6 +93,6 @@ def _ties_of(package: str, settings: Settings) -> str | None:
     first = next(f for f in found if f.path == worst)
     return (
         f"'{package}' is tied to CUDA: {len(found)} places in {len(files)} files, most in {Path(worst).name} "
-        f"(first: line {first.span.line}, `{first.source[:60]}`); it is not edited: pass it a device, or run on CUDA "
-        "what calls it"
+        f"(first: line {first.span.line}, `{first.source.strip()[:60]}`); it is not edited: pass it a device, or run "
+        "on CUDA what calls it"
     )

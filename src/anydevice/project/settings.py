@@ -56,9 +56,14 @@ def project_root(paths: Sequence[Path]) -> Path:
     start = Path(os.path.realpath(paths[0] if paths else "."))  # Path.resolve raises on loops of links
     folder = start if start.is_dir() else start.parent
     for candidate in (folder, *folder.parents):
-        if any((candidate / marker).exists() for marker in _MARKERS):
+        if is_project(candidate):
             return candidate
     return folder
+
+
+def is_project(folder: Path) -> bool:
+    """Whether a project begins in this folder."""
+    return any((folder / marker).exists() for marker in _MARKERS)
 
 
 def load(root: Path, overrides: Mapping[str, Any]) -> Settings:
@@ -80,7 +85,7 @@ def _table(file: Path) -> Mapping[str, Any]:
     try:
         whole = tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except OSError as error:
-        raise SettingsError(f"cannot read '{file}': {error.strerror}") from None
+        raise SettingsError(f"cannot read '{file}': {(error.strerror or str(error)).lower()}") from None
     except (ValueError, RecursionError) as error:
         raise SettingsError(f"cannot read '{file}': {error}") from None
     tool = whole.get("tool", {})

@@ -19,7 +19,7 @@ from anydevice.project.examine import Circumstances, Examined, examine, examine_
 from anydevice.project.fixing import Fixed, fix
 from anydevice.project.pins import oldest_torch
 from anydevice.project.ratchet import AddedLines, only_on_added_lines
-from anydevice.project.settings import Settings, project_root
+from anydevice.project.settings import Settings, is_project, project_root
 from anydevice.rules import facts
 from anydevice.rules.facts import Facts
 from anydevice.rules.target import DEFAULT
@@ -68,12 +68,23 @@ class Tree:
                 self.found.append(item)
         self._named = {path.absolute() for path in paths}
         self._digests: dict[Path, str] = {}
+        self._around = self._rest_of_project(paths)
         self.circumstances = self._circumstances()
+
+    def _rest_of_project(self, paths: Sequence[Path]) -> list[Found]:
+        """Files that were not asked for but tell how those may be rewritten: one file gets the fix it gets in a walk."""
+        asked = {os.path.realpath(path) for path in paths}
+        if os.path.realpath(self.root) in asked or not is_project(self.root):
+            return []
+        known = {os.path.realpath(found.path) for found in self.found}
+        settings = self.settings
+        rest = discover([self.root], exclude=settings.exclude, respect_gitignore=settings.respect_gitignore)
+        return [f for f in rest if isinstance(f, Found) and os.path.realpath(f.path) not in known]
 
     def _circumstances(self) -> Circumstances:
         """One look at every file: its digest, and what it says about the whole project."""
         gathered = Facts()
-        for found in self.found:
+        for found in (*self.found, *self._around):
             data = _content(found.path)
             if data is None:
                 continue

@@ -107,5 +107,5 @@ def _region(span: Span) -> dict[str, int]:
 
 def _fingerprint(finding: Finding) -> str:
     """The same for the same line of code, wherever edits elsewhere have moved it."""
-    seed = "\0".join((finding.code, PurePath(finding.path).as_posix(), finding.source))
+    seed = "\0".join((finding.code, PurePath(finding.path).as_posix(), finding.source.strip()))
     return hashlib.sha256(seed.encode(errors="surrogateescape")).hexdigest()[:32]

@@ -7,11 +7,11 @@ import inspect
 from anydevice.rules.rule import Rule
 
 
-def page(rule: Rule) -> str:
-    """What the rule finds, why, what to write instead, and what it leaves alone."""
+def page(rule: Rule, *, limit: int | None = None) -> str:
+    """What the rule finds, why, what to write instead, and what it leaves alone; at most `limit` examples of each."""
     parts = [f"# {rule.name} ({rule.code})", f"{rule.summary}.", inspect.cleandoc(type(rule).__doc__ or "")]
     parts.append("## Examples")
-    for example in rule.examples:
+    for example in rule.examples[:limit]:
         language = "python" if example.path.endswith(".py") else "text"
         where = "" if example.path == "example.py" else f" (`{example.path}`)"
         old = f" (for projects that support torch {example.torch})" if example.torch else ""
@@ -23,7 +23,7 @@ def page(rule: Rule) -> str:
             parts += ["becomes", _block(language, example.after)]
     if rule.leaves:
         parts.append("## Left alone")
-        for leave in rule.leaves:
+        for leave in rule.leaves[:limit]:
             language = "python" if leave.path.endswith(".py") else "text"
             parts += [f"{leave.why[:1].upper()}{leave.why[1:]}:", _block(language, leave.source)]
     return "\n\n".join(parts) + "\n"

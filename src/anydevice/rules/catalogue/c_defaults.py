@@ -39,7 +39,7 @@ class DefaultDeviceGlobal(PythonRule):
     code = "ADC01"
     name = "default-device-global"
     summary = "new tensors are on CUDA by default"
-    anchors = ("cuda", "DataLoader", "RandomSampler", "random_split")
+    anchors = ("cuda", "set_default_tensor_type", "DataLoader", "RandomSampler", "random_split")
     text_anchors = ("cuda",)
     examples = (
         Example(
@@ -85,6 +85,14 @@ class DefaultDeviceGlobal(PythonRule):
             "generator=None)\n",
         ),
         Example(
+            "back to the CPU",
+            'import torch\nif device.type == "cuda":\n    torch.set_default_tensor_type(torch.cuda.HalfTensor)\n'
+            "else:\n    torch.set_default_device(device)\nnet = Net()\ntorch.set_default_tensor_type(torch.FloatTensor)\n",
+            'import torch\nif device.type == "cuda":\n    torch.set_default_tensor_type(torch.cuda.HalfTensor)\n'
+            "else:\n    torch.set_default_device(device)\nnet = Net()\ntorch.set_default_tensor_type(torch.FloatTensor)\n"
+            'if device.type != "cuda":\n    torch.set_default_device("cpu")\n',
+        ),
+        Example(
             "through another call", "import torch\nok = torch.set_default_tensor_type(torch.cuda.FloatTensor) or 1\n"
         ),
     )
@@ -105,6 +113,9 @@ class DefaultDeviceGlobal(PythonRule):
     )
 
     def check(self, site: Site) -> Iterator[Finding]:
+        if not site.in_string and site.word == "set_default_tensor_type":
+            yield from self._back(site)
+            return
         if not site.in_string and site.word != "cuda":
             yield from self._random_order(site)
             return
@@ -148,6 +159,26 @@ class DefaultDeviceGlobal(PythonRule):
         ]
         return context.finding(self, call.node, message, Safety.SAFE, [*edits, *here.edits])
 
+    def _back(self, site: Site) -> Iterator[Finding]:
+        """A type of the CPU takes back the default type of CUDA, but not the default device that stands in for it."""
+        context, module, call = site.context, site.module, site.call
+        if call is None or site.qualname != "torch.set_default_tensor_type" or not _SETS_DEFAULT.search(module.data):
+            return
+        owner = statement(call.node)
+        value = call.argument(0, "t")
+        type_ = legacy_type(module, value.value) if value is not None else None
+        alone = owner.type == "expression_statement" and same(first_named(owner), call.node)
+        if type_ is None or type_.on_cuda or not alone or not _takes_back(owner):
+            return
+        if not context.target.has("torch.set_default_device"):
+            return
+        device, here, outer = context.device(owner), written(context, owner), module.indent(owner)
+        end = len(module.data[: module.line_end(owner.end_byte - 1)].rstrip(b"\r\n"))
+        reset = f'if {device.type} != "cuda":\n{outer}{module.indent_unit}{here.torch}.set_default_device("cpu")'
+        edits = [module.insert(end, f"\n{outer}{reset}"), *device.edits, *here.edits]
+        message = "the default device that stands in for the type on CUDA is left in force; write it back too"
+        yield context.finding(self, call.node, message, Safety.SAFE, edits)
+
     # -- what breaks because of it -----------------------------------------------------------------------------
 
     def _random_order(self, site: Site) -> Iterator[Finding]:
@@ -181,6 +212,21 @@ def _asks_for_cuda(owner: Node) -> bool:
         return False
     condition = field(guard, "condition")
     return condition is not None and bool(_ON_CUDA.search(text(condition))) and same(field(guard, "consequence"), block)
+
+
+def _takes_back(owner: Node) -> bool:
+    """Whether a default on CUDA is set before `owner`, in its own block, and the device is not taken back after it."""
+    after = owner.next_named_sibling
+    if after is not None and "set_default_device(" in text(after):
+        return False
+    before = owner.prev_named_sibling
+    while before is not None:
+        if before.type not in ("function_definition", "class_definition", "decorated_definition"):
+            found = _SETS_DEFAULT.findall(text(before).encode())
+            if any(b"set_default_device" in one for one in found):
+                return True
+        before = before.prev_named_sibling
+    return False
 
 
 def _default_device(context: Context, value: Node, device: str) -> str | None:

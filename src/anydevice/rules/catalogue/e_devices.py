@@ -24,6 +24,9 @@ from anydevice.rules.site import Site
 from anydevice.source.calls import Call
 from anydevice.source.syntax import field, same, text
 
+# What hands on one of several values: `device or torch.cuda.current_device()`.
+_CHOICES = frozenset({"boolean_operator", "conditional_expression", "parenthesized_expression"})
+
 
 class CudaCurrentDevice(PythonRule):
     """`torch.cuda.current_device()` is the index of the current CUDA device, and raises where there is none.
@@ -47,6 +50,12 @@ class CudaCurrentDevice(PythonRule):
             "a device's name",
             "import torch\ndevice = torch.cuda.current_device()\n",
             'import torch\ndevice = torch.accelerator.current_device_index() if torch.accelerator.is_available() else "cpu"\n',
+        ),
+        Example(
+            "a device unless one is given",
+            "import torch\ndef move(x, device=None):\n    device = device or torch.cuda.current_device()\n    return x.to(device)\n",
+            "import torch\ndef move(x, device=None):\n    device = device or (torch.accelerator.current_device_index() "
+            'if torch.accelerator.is_available() else "cpu")\n    return x.to(device)\n',
         ),
         Example(
             "a number",
@@ -114,6 +123,8 @@ class CudaCurrentDevice(PythonRule):
             return "0"
         if parent.type == "keyword_argument":
             return "None"
+        while parent.type in _CHOICES and parent.parent is not None:
+            parent = parent.parent
         left = field(parent, "left") if parent.type == "assignment" else None
         return (
             '"cpu"' if left is not None and "dev" in text(left).rsplit(".", 1)[-1].lower().replace("idx", "") else "0"

@@ -10,10 +10,11 @@ from anydevice.finding import Edit, Finding, Safety
 from anydevice.rules.cuda_api import DEVICE_QUERIES, DTYPE_QUERIES, member
 from anydevice.rules.cuda_calls import is_free
 from anydevice.rules.guards import needs_cuda
+from anydevice.rules.imports import imported
 from anydevice.rules.rule import Example, Leave, PythonRule
 from anydevice.rules.site import Context, Site
 from anydevice.source.calls import Call
-from anydevice.source.syntax import same, text
+from anydevice.source.syntax import field, same, text
 
 # What stands in for a property of a CUDA device where there is none.
 _PROPERTIES = {
@@ -66,7 +67,14 @@ class CudaDeviceQuery(PythonRule):
             "import torch\nm = (torch.cuda.get_device_properties(0).total_memory if torch.cuda.is_available() else 0) / 1e9\n",
         ),
         Example(
-            "all properties", "import torch\np = torch.cuda.get_device_properties(0)\nprint(p.name, p.total_memory)\n"
+            "several properties",
+            "import types\nimport torch\np = torch.cuda.get_device_properties(0)\nprint(p.name, p.total_memory)\n",
+            "import types\nimport torch\np = torch.cuda.get_device_properties(0) if torch.cuda.is_available() else "
+            "types.SimpleNamespace(name=device.type, total_memory=0)\nprint(p.name, p.total_memory)\n",
+        ),
+        Example(
+            "properties that are handed on",
+            "import torch\np = torch.cuda.get_device_properties(0)\nreport(p, p.name)\n",
         ),
     )
     leaves = (
@@ -143,7 +151,43 @@ class CudaDeviceQuery(PythonRule):
         if name == "get_device_name" or wanted == "name":
             device = context.device(call.node)
             return device.type, device.edits
+        if name == "get_device_properties" and not wanted:
+            return self._stand_in(context, call.node)
         return _PROPERTIES.get(wanted), ()
+
+    def _stand_in(self, context: Context, node: Node) -> tuple[str | None, tuple[Edit, ...]]:
+        """An object with the very properties that are read of the name that the answer is given."""
+        wanted = _properties_read(context, node)
+        if not wanted:
+            return None, ()
+        edits: tuple[Edit, ...] = ()
+        values = {key: _PROPERTIES.get(key, "0") for key in wanted}
+        if "name" in values:
+            device = context.device(node)
+            values["name"], edits = device.type, device.edits
+        types = imported(context, node, "types")
+        fields = ", ".join(f"{key}={value}" for key, value in values.items())
+        return f"{types.text}.SimpleNamespace({fields})", (*edits, *types.edits)
+
+
+def _properties_read(context: Context, node: Node) -> list[str] | None:
+    """The properties that are read of the only name that `node` is bound to; None when it is used otherwise too."""
+    owner = node.parent
+    name = field(owner, "left") if owner is not None and owner.type == "assignment" else None
+    if owner is None or name is None or name.type != "identifier" or not same(field(owner, "right"), node):
+        return None
+    names = context.module.names
+    own = [binding for binding in names.bindings(text(name)) if same(binding.scope, context.module.scope(name))]
+    wanted: dict[str, None] = {}
+    for use in names.references(text(name)):
+        if not any(same(binding.node, name) for binding in names.lookup(use)):
+            continue
+        reader = use.parent
+        attribute = field(reader, "attribute") if reader is not None and reader.type == "attribute" else None
+        if len(own) != 1 or attribute is None or not (text(attribute) in _PROPERTIES or text(attribute) == "name"):
+            return None
+        wanted[text(attribute)] = None
+    return list(wanted)
 
 
 class CudaDtypeQuery(PythonRule):
