@@ -205,6 +205,19 @@ def test_a_closed_standard_output_is_no_error(verb: str, here: Path) -> None:
     assert done.returncode == (0 if verb == "rules" else 1)
 
 
+def test_one_file_is_judged_as_in_its_project(here: Path, anydevice: Anydevice) -> None:
+    (here / "models").mkdir()
+    (here / "models" / "net.py").write_text("import torch\n\n\ndef f(x):\n    return x.cuda()\n")
+    (here / "train.py").write_text(
+        'import os\nimport torch\nimport models.net\nos.environ["CUDA_VISIBLE_DEVICES"] = input()\n'
+    )
+    part, whole = anydevice("fix", "--diff", "models/net.py").out, anydevice("fix", "--diff", ".").out
+    assert "def get_device():" in part
+    assert part in whole
+    (here / "setup.cfg").unlink()  # then it stands alone
+    assert "def get_device():" not in anydevice("fix", "--diff", "models/net.py").out
+
+
 # -- fix -------------------------------------------------------------------------------------------------------
 
 

@@ -72,14 +72,15 @@ class Tree:
         self.circumstances = self._circumstances()
 
     def _rest_of_project(self, paths: Sequence[Path]) -> list[Found]:
-        """Files that were not asked for but tell how those may be rewritten: one file gets the fix it gets in a walk."""
+        """Files that were not asked for, but whose facts count: one file is then fixed as in a walk."""
         asked = {os.path.realpath(path) for path in paths}
         if os.path.realpath(self.root) in asked or not is_project(self.root):
             return []
         known = {os.path.realpath(found.path) for found in self.found}
         settings = self.settings
         rest = discover([self.root], exclude=settings.exclude, respect_gitignore=settings.respect_gitignore)
-        return [f for f in rest if isinstance(f, Found) and os.path.realpath(f.path) not in known]
+        code = [item for item in rest if isinstance(item, Found) and item.path.suffix in (".py", ".ipynb")]
+        return [found for found in code if os.path.realpath(found.path) not in known]
 
     def _circumstances(self) -> Circumstances:
         """One look at every file: its digest, and what it says about the whole project."""

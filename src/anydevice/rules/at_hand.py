@@ -37,6 +37,8 @@ def _reaches(context: Context, name: str, node: Node) -> bool:
         return False
     scope = max((b.scope for b in bindings), key=lambda s: s.start_byte)
     for binding in (b for b in bindings if same(b.scope, scope)):
+        if binding.kind == "parameter" and attribute:  # another function's `args` may have no such attribute
+            return name in text(scope)
         if binding.kind in ("parameter", "import"):
             return True
         if scope.type == "module" and not module.at_import(node):

@@ -212,7 +212,7 @@ class Placement:
         if device.edits or device.expr.endswith("()"):
             return True
         return any(
-            b.scope.type == "module" and self.module.is_top_level(statement(b.node))
+            b.scope.type == "module" and (self.module.is_top_level(statement(b.node)) or self._is_chain_member(b))
             for b in self._definitions
             if text(b.node) == device.expr
         )
@@ -329,9 +329,9 @@ class Placement:
         lead = "" if not offset else (blank if data[offset - 1 : offset] == b"\n" else "\n" + blank)
         if before:
             lead = ("" if data[offset - 1 : offset] == b"\n" or not offset else "\n") + before + lead[1:]
-        rest = data[offset:]
-        follows_blank = not rest.strip() or rest.startswith((b"\n", b"\r\n"))
-        return self.module.insert(offset, lead + definition + ("" if follows_blank else "\n"))
+        rest = data[offset:].replace(b"\r\n", b"\n")
+        missing = len(blank) - (len(rest) - len(rest.lstrip(b"\n"))) if rest.strip() else 0
+        return self.module.insert(offset, lead + definition + "\n" * missing)
 
     # -- imports -----------------------------------------------------------------------------------------------
 

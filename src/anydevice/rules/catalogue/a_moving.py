@@ -105,7 +105,7 @@ class HardcodedCudaCall(PythonRule):
         start = site.leaf.start_byte
         edit = site.module.edit(start, call.node.end_byte, f"to({', '.join(arguments)})")
         safety = Safety.UNSAFE if owner == "unknown" else Safety.SAFE
-        message = f"`{text(call.function)[-40:]}()` runs on CUDA only; write `.to({where})`"
+        message = f"`{_shortened(text(call.function))}()` runs on CUDA only; write `.to({where})`"
         if owner == "unknown":
             message += " (unless this is a class of the project with a `cuda` method of its own)"
         return context.finding(self, call.node, message, safety, [edit, *edits])
@@ -214,6 +214,12 @@ class CudaOverride(PythonRule):
                 return None
             edits += [module.replace(name, "to"), module.replace(call.argument_list, given)]
         return edits if uses == 0 else None
+
+
+def _shortened(source: str) -> str:
+    """The end of a long expression, on one line."""
+    line = " ".join(source.split())
+    return line if len(line) <= 40 else f"...{line[-37:]}"
 
 
 def _maps_location(node: Node) -> bool:

@@ -8,6 +8,7 @@ from tree_sitter import Node
 
 from anydevice.finding import Edit, Finding, Safety
 from anydevice.rules.legacy_argument import Kind, kind
+from anydevice.rules.placement import Expression
 from anydevice.rules.rule import Example, Leave, PythonRule
 from anydevice.rules.site import Context, Site
 from anydevice.rules.typed import (
@@ -91,6 +92,12 @@ class LegacyTensorType(PythonRule):
             "import torch\nx = torch.empty(0, dtype=torch.float32, device=device)\n",
         ),
         Example(
+            "on the device of a number",
+            "import torch\ndef f(n: int, gpu: int):\n    return torch.cuda.LongTensor(n, device=gpu).fill_(1)\n",
+            "import torch\ndef f(n: int, gpu: int):\n"
+            "    return torch.ones(n, dtype=torch.int64, device=device_for(gpu))\n",
+        ),
+        Example(
             "an imported type",
             "import torch\nfrom torch.cuda import HalfTensor\nx = HalfTensor(2, 2)\n",
             "import torch\nfrom torch.cuda import HalfTensor\nx = torch.empty(2, 2, dtype=torch.float16, device=device)\n",
@@ -136,13 +143,20 @@ class LegacyTensorType(PythonRule):
     def _made(self, context: Context, call: Call, type_: LegacyType) -> Finding:
         here = written(context, call.node)
         said = f"`{text(call.function)}` exists on CUDA only"
-        if context.is_scripted(call.node) or call.keyword("device") is not None:
+        placed = call.keyword("device")
+        given = _given(context, call)
+        on_input = placed is not None and (len(call.arguments) == 1 or given in (Kind.TENSOR, Kind.UNKNOWN))
+        if context.is_scripted(call.node) or on_input:
             factory = f"{here.torch}.empty(..., dtype={here.torch}.{type_.dtype}, device=...)"
             message = (
                 f"{said}; write `{factory}` for sizes and `{here.torch}.tensor` for data, on the device of an input"
             )
             return context.finding(self, call.node, message, Safety.MANUAL)
-        given = _given(context, call)
+        if placed is not None:
+            value = text(placed.value)
+            as_it_is = value.endswith(".device")  # of a tensor
+            where = Expression(value) if as_it_is else context.placement.indexed(call.node, value)
+            here = Written(here.torch, where.text, where.edits)
         if given in (Kind.NUMBER, Kind.SIZE):
             factory, drop = _filled(call)
             edits = self._factory(context, call, f"{here.torch}.{factory}", here.options(type_), drop)
@@ -162,11 +176,14 @@ class LegacyTensorType(PythonRule):
     def _factory(self, context: Context, call: Call, factory: str, options: str, drop: Node | None) -> list[Edit]:
         module = context.module
         edits = [module.replace(call.function, factory)]
-        if call.arguments:
+        placed = call.keyword("device")
+        if placed is not None:
+            edits.append(module.replace(placed.node, options))
+        elif call.arguments:
             offset, addition = call.insertion(options)
+            edits.append(module.insert(offset, addition))
         else:
-            offset, addition = call.argument_list.start_byte + 1, f"0, {options}"
-        edits.append(module.insert(offset, addition))
+            edits.append(module.insert(call.argument_list.start_byte + 1, f"0, {options}"))
         if drop is not None:
             edits.append(module.edit(call.node.end_byte, drop.end_byte, ""))
         return edits
@@ -174,7 +191,7 @@ class LegacyTensorType(PythonRule):
 
 def _given(context: Context, call: Call) -> Kind:
     """What a constructor is given; several arguments are sizes."""
-    module, arguments = context.module, call.arguments
+    module, arguments = context.module, [a for a in call.arguments if a.name != "device"]
     if call.argument_list.type != "argument_list" or any(a.name for a in arguments):
         return Kind.UNKNOWN
     if len(arguments) == 1 and arguments[0].starred:
