@@ -90,11 +90,12 @@ def _nearest_if(node: Node, holder: Node) -> bool:
     return same(nearest, holder)
 
 
-def has_cuda_only(context: Context, branch: Node) -> bool:
+def has_cuda_only(context: Context, branch: Node, gains: bool = False) -> bool:
     """Whether `branch` is CUDA's own: it holds what only CUDA has, or a `torch.cuda` name still to be rewritten.
 
     A guard is opened to every accelerator once nothing in its branch asks for CUDA any more, so that a call that no
-    rule can rewrite keeps the guard that it needs.
+    rule can rewrite keeps the guard that it needs. `gains`: the same answer moves something elsewhere, so that calls
+    which can have a guard of their own are no reason to keep this one.
     """
     source = text(branch)
     imported = any((b.target or "").startswith("torch.cuda.") for b in context.module.names.imports)
@@ -111,7 +112,7 @@ def has_cuda_only(context: Context, branch: Node) -> bool:
         guarded_alone.append(node)
     if not guarded_alone:  # settings and private names of the CUDA build: `torch.backends.cuda.cufft_plan_cache`
         return bool(_OWN_SETTINGS.search(source)) and not _MOVES.search(source)
-    return not _moves_beside(branch, guarded_alone)
+    return not (gains or _moves_beside(branch, guarded_alone))
 
 
 def _moves_beside(branch: Node, names: list[Node]) -> bool:

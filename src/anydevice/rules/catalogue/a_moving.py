@@ -9,6 +9,7 @@ from tree_sitter import Node
 
 from anydevice.finding import Edit, Finding, Safety
 from anydevice.rules.choice import device_value
+from anydevice.rules.cuda_calls import is_free
 from anydevice.rules.loaded import is_map_location
 from anydevice.rules.receiver import owner_of_cuda
 from anydevice.rules.rule import Example, Leave, PythonRule
@@ -55,6 +56,12 @@ class HardcodedCudaCall(PythonRule):
             'import torch\ndev = torch.device("cuda")\nx = x.cuda()\n',
             'import torch\ndev = torch.device("cuda")\nx = x.to(dev)\n',
         ),
+        Example(
+            "perhaps a class of one's own",
+            "import torch\nclass Pair:\n    def cuda(self):\n        return self\ndef f(x):\n    return x.cuda()\n",
+            "import torch\nclass Pair:\n    def cuda(self):\n        return self\n"
+            'def f(x):\n    return x.to(device) if hasattr(x, "to") else x.cuda()\n',
+        ),
         Example("a method that is passed on", "import torch\nxs = map(torch.Tensor.cuda, xs)\n"),
     )
     leaves = (
@@ -87,6 +94,8 @@ class HardcodedCudaCall(PythonRule):
             return  # CudaOverride mends the method as a whole
         if is_map_location(call.node):
             return  # a storage, which has no such `to`: HardcodedMapLocation mends the function as a whole
+        if owner == "unknown" and _is_asked_for_to(call):
+            return
         yield self._moved(site, call, owner)
 
     def _moved(self, site: Site, call: Call, owner: str) -> Finding:
@@ -102,12 +111,18 @@ class HardcodedCudaCall(PythonRule):
         if blocking is not None:
             arguments.append(f"non_blocking={text(blocking.value)}")
         arguments += [text(a.node) for a in others]
-        start = site.leaf.start_byte
-        edit = site.module.edit(start, call.node.end_byte, f"to({', '.join(arguments)})")
-        safety = Safety.UNSAFE if owner == "unknown" else Safety.SAFE
+        start, moved, safety = site.leaf.start_byte, f"to({', '.join(arguments)})", Safety.SAFE
         message = f"`{_shortened(text(call.function))}()` runs on CUDA only; write `.to({where})`"
         if owner == "unknown":
             message += " (unless this is a class of the project with a `cuda` method of its own)"
+            owned = text(call.receiver) if call.receiver is not None else ""
+            if owned.replace(".", "").replace("_", "").isalnum():  # a name, which may be read twice
+                opening, closing = ("", "") if is_free(call.node) else ("(", ")")
+                moved = f'{opening}{owned}.{moved} if hasattr({owned}, "to") else {text(call.node)}{closing}'
+                start = call.node.start_byte
+            else:
+                safety = Safety.UNSAFE
+        edit = site.module.edit(start, call.node.end_byte, moved)
         return context.finding(self, call.node, message, safety, [edit, *edits])
 
     def _reference(self, site: Site, attribute: Node) -> Iterator[Finding]:
@@ -115,6 +130,13 @@ class HardcodedCudaCall(PythonRule):
             yield site.context.finding(
                 self, attribute, "the method itself is passed on: pass `lambda x: x.to(device)` instead", Safety.MANUAL
             )
+
+
+def _is_asked_for_to(call: Call) -> bool:
+    """Whether a call is the last resort of `x.to(device) if hasattr(x, "to") else x.cuda()`."""
+    choice, owned = call.node.parent, call.receiver
+    question = choice.named_child(1) if choice is not None and choice.type == "conditional_expression" else None
+    return question is not None and owned is not None and text(question) == f'hasattr({text(owned)}, "to")'
 
 
 def _destination(site: Site, call: Call) -> tuple[str, tuple[Edit, ...]]:

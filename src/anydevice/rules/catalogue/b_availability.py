@@ -41,6 +41,13 @@ class CudaAvailabilityCheck(PythonRule):
             "import torch\nif torch.accelerator.is_available():\n    x = x.cuda()\n",
         ),
         Example(
+            "a flag that chooses the device and prints what CUDA says of it",
+            "import torch\ncuda = not cpu and torch.cuda.is_available()\nif cuda:\n"
+            "    print(torch.cuda.get_device_name(0))\nmodel = model.cuda() if cuda else model\n",
+            "import torch\ncuda = not cpu and torch.accelerator.is_available()\nif cuda:\n"
+            "    print(torch.cuda.get_device_name(0))\nmodel = model.cuda() if cuda else model\n",
+        ),
+        Example(
             "an old torch",
             "import torch\nuse_cuda = torch.cuda.is_available()\n",
             'import torch\nuse_cuda = device.type != "cpu"\n',
@@ -103,6 +110,10 @@ def _joined(question: Node) -> Iterator[Node]:
 _SPLITS_BATCHES = re.compile(r"\b(?:scatter_kwargs|parallel_apply)\(")
 
 
+# A branch that is there to use the device.
+_CHOOSES = re.compile(r"""\.cuda\(|["']cuda|\.to\(|\bdevice\(|\bdevice_for\(|\Adevice\Z""")
+
+
 def _about_cuda_itself(question: Node) -> bool:
     """Whether only CUDA will do: to read what was saved on CUDA, to pin memory (which MPS cannot), to decode on a GPU."""
     for parent in ancestors(question):
@@ -140,12 +151,10 @@ def _guards_cuda_only(context: Context, question: Node) -> bool:
     if parent is not None and parent.type == "assignment":
         target = field(parent, "left")
         if target is not None and target.type == "identifier":
-            return any(
-                has_cuda_only(context, branch)
-                for use in context.module.names.references(text(target))
-                if (r := guarded(use)) is not None
-                for branch in [r[1]]
-            )
+            uses = context.module.names.references(text(target))
+            branches = [r[1] for use in uses if (r := guarded(use)) is not None]
+            gains = any(_CHOOSES.search(text(branch)) for branch in branches)
+            return any(has_cuda_only(context, branch, gains) for branch in branches)
     # `torch.cuda.is_available() and torch.cuda.is_bf16_supported()`: the rest of the condition
     return False
 

@@ -17,10 +17,11 @@ from anydevice.rules.loaded import is_map_location
 from anydevice.rules.rule import Example, Leave, PythonRule
 from anydevice.rules.site import Context, Site
 from anydevice.source.calls import Call
-from anydevice.source.syntax import ancestors, field, same, text, walk
+from anydevice.source.syntax import ancestors, field, same, statement, text, walk
 
 _DEVICE_WORD = re.compile(r"dev(?:ice)?\b|device|cuda|gpu|location", re.I)
 _SPELLED = re.compile(r"""["']cuda""")
+_SETS_DEVICE = re.compile(r"\b(?:cuda\.set_device|accelerator\.set_device_ind?e?x)\(")
 _OTHERS = re.compile(r"\b(?:mps|xpu|npu|mlu|hpu)\b")
 # Calls whose string argument is not a value that reaches torch as a device, or belongs to another family of rules.
 _NOT_OURS = re.compile(
@@ -136,7 +137,8 @@ class HardcodedDeviceLiteral(PythonRule):
             yield context.finding(self, outer, f"{message}: {written.text}", Safety.MANUAL)
             return
         safety = written.safety
-        if context.facts.must_ask_late and written.edits and site.module.at_import(outer):
+        late = context.facts.must_ask_late and site.module.at_import(outer) and not _is_asked_before(outer)
+        if late and written.edits:
             safety = Safety.UNSAFE
             message += (
                 ", and asking for one here, at import, comes before the program sets CUDA_VISIBLE_DEVICES or forks"
@@ -148,6 +150,16 @@ class HardcodedDeviceLiteral(PythonRule):
             safety,
             [site.module.replace(written.replaced, written.text), *written.edits],
         )
+
+
+def _is_asked_before(node: Node) -> bool:
+    """Whether a statement before, in the same block, sets the current device, so that CUDA is asked for by then."""
+    before = statement(node).prev_named_sibling
+    while before is not None:
+        if _SETS_DEVICE.search(text(before)) and before.type not in ("function_definition", "class_definition"):
+            return True
+        before = before.prev_named_sibling
+    return False
 
 
 def _in_choice(context: Context, node: Node) -> bool:

@@ -86,10 +86,10 @@ class DefaultDeviceGlobal(PythonRule):
         ),
         Example(
             "back to the CPU",
-            'import torch\ndevice = torch.accelerator.current_accelerator()\n'
+            "import torch\ndevice = torch.accelerator.current_accelerator()\n"
             'if device.type == "cuda":\n    torch.set_default_tensor_type(torch.cuda.HalfTensor)\n'
             "else:\n    torch.set_default_device(device)\nnet = Net()\ntorch.set_default_tensor_type(torch.FloatTensor)\n",
-            'import torch\ndevice = torch.accelerator.current_accelerator()\n'
+            "import torch\ndevice = torch.accelerator.current_accelerator()\n"
             'if device.type == "cuda":\n    torch.set_default_tensor_type(torch.cuda.HalfTensor)\n'
             "else:\n    torch.set_default_device(device)\nnet = Net()\ntorch.set_default_tensor_type(torch.FloatTensor)\n"
             'if device.type != "cuda":\n    torch.set_default_device("cpu")\n',

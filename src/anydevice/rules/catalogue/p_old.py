@@ -222,7 +222,7 @@ class RemovedFfi(PythonRule):
 class Python2Source(PythonRule):
     """A file in Python 2 cannot be run with any torch that knows of other devices than CUDA.
 
-    Instead: `2to3 -w FILE`, then scan again. The rest of the file is scanned and mended all the same.
+    Instead: convert it (`2to3 -w FILE`, which Pythons before 3.13 bring), then scan again. The rest of the file is scanned and mended all the same.
     """
 
     code = "ADP05"
@@ -249,7 +249,7 @@ class Python2Source(PythonRule):
             yield site.context.finding(
                 self,
                 node,
-                "Python 2, which no torch since 1.5 runs on: convert the file (`2to3 -w`) and scan again",
+                "Python 2, which no torch since 1.5 runs on: convert the file (`2to3 -w` of a Python before 3.13) and scan again",
                 Safety.MANUAL,
             )
 
