@@ -49,8 +49,8 @@ def _pages() -> Iterable[tuple[Path, str]]:
 
 def _family(family: str, rules: Iterable[Rule]) -> str:
     head = (
-        f"# Rules {family}\n\n{NOTICE} In the examples, `device` is the definition that `fix` adds after the imports, or "
-        f"one that the file has already. `anydevice rules CODE` shows all examples of a rule.\n\n"
+        f"# Rules {family}\n\n{NOTICE} In the examples, `device` is the definition that `fix` adds after the "
+        "imports, or one that the file has already. `anydevice rules CODE` shows all examples of a rule.\n\n"
     )
     # A rule's page is a document of its own; here it is a section.
     sections = (page(rule, limit=EXAMPLES).replace("\n## ", "\n### ").replace("# ", "## ", 1) for rule in rules)

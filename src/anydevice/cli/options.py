@@ -61,8 +61,6 @@ def lines_since(revision: str | None, root: Path) -> AddedLines | None:
 
 def settings_of(paths: tuple[Path, ...], values: dict[str, Any]) -> tuple[Settings, Path]:
     """The settings in force and the project's root. Ends the program with status 2 where they cannot be used."""
-    from anydevice.rules.registry import select
-
     root = project_root(paths)
     overrides = {
         "select": split(values["select"]),
@@ -76,7 +74,10 @@ def settings_of(paths: tuple[Path, ...], values: dict[str, Any]) -> tuple[Settin
     }
     try:
         settings = load(root, overrides)
-        select(settings.select, settings.ignore)
+        if settings.select or settings.ignore:  # loading the rules takes a while, and a cached scan needs none
+            from anydevice.rules.registry import select
+
+            select(settings.select, settings.ignore)
     except (SettingsError, ValueError) as error:
         raise Stop(str(error)) from None
     return settings, root

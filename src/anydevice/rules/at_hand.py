@@ -7,7 +7,7 @@ import re
 from tree_sitter import Node
 
 from anydevice.rules.site import Context
-from anydevice.source.syntax import ancestors, same, text
+from anydevice.source.syntax import ancestors, same, statement, text
 
 _MOVE = re.compile(rb"(?:\.to\(\s*(?:device\s*=\s*)?|\bdevice=)((?:\w+\.)?\w*(?:device|DEVICE|dev)\w*)\s*[,)]")
 
@@ -42,7 +42,7 @@ def _reaches(context: Context, name: str, node: Node) -> bool:
         if binding.kind in ("parameter", "import"):
             return True
         if scope.type == "module" and not module.at_import(node):
-            return True
+            return not module.may_run_before(node, statement(binding.node))
         if binding.kind == "assignment" and binding.node.end_byte <= node.start_byte:
             holder = next(a for a in ancestors(binding.node) if a.type in ("block", "module"))
             return holder.id in around

@@ -16,6 +16,7 @@ _OWN_CUDA = re.compile(rb"(?m)^([ \t]+)def cuda\(")
 _CLASS = re.compile(rb"(?m)^([ \t]*)class[ \t]+(\w+)[ \t]*(?:\(([^)]*)\))?[ \t]*:")
 _SUPER_CUDA = re.compile(rb"super\([^)]*\)\.cuda\(|\w+\.cuda\(self\b")
 _CONVERTED = re.compile(rb"(?i)\.type\(\s*(?:\w+\.)*(\w*(?:tensor|type)\w*)\s*[,)]")
+_STAR_IMPORT = re.compile(rb"(?m)^[ \t]*from[ \t]+[\w.]*?(\w+)[ \t]+import[ \t]+\*")
 _OWN_TO = re.compile(rb"(?m)^([ \t]+)def to\(")
 
 
@@ -28,6 +29,7 @@ class Facts:
     `forks`: processes are forked beside code for CUDA, which a child cannot use once its parent has asked for a GPU.
     `cuda_classes`: classes that are no modules and have a `cuda` method of their own, but no `to`.
     `converting_types`: names that a file gives to `.type(...)` but does not define, so that they must stay types.
+    `star_imported`: last names of modules whose names others import with `*`, so that new ones must be private.
     """
 
     sets_visible_devices: bool = False
@@ -35,6 +37,7 @@ class Facts:
     forks: bool = False
     cuda_classes: frozenset[str] = frozenset()
     converting_types: frozenset[str] = frozenset()
+    star_imported: frozenset[str] = frozenset()
 
     def __or__(self, other: Facts) -> Facts:
         return Facts(
@@ -43,6 +46,7 @@ class Facts:
             self.forks or other.forks,
             self.cuda_classes | other.cuda_classes,
             self.converting_types | other.converting_types,
+            self.star_imported | other.star_imported,
         )
 
     @property
@@ -62,6 +66,7 @@ def of_source(data: bytes) -> Facts:
         forks=b"Process(" in data and b"cuda" in data and b"spawn" not in data and bool(_FORK.search(data)),
         cuda_classes=frozenset(_own_cuda_classes(data)) if b"def cuda(" in data else frozenset(),
         converting_types=frozenset(_converting_types(data)) if b".type(" in data else frozenset(),
+        star_imported=frozenset(m.decode() for m in _STAR_IMPORT.findall(data)) if b"import *" in data else frozenset(),
     )
 
 

@@ -1,4 +1,4 @@
-"""What comes first: a use of a module, or the move of it."""
+"""What comes first: a use of a module, or the move of it; and the name by which both know the module."""
 
 from __future__ import annotations
 
@@ -6,15 +6,19 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
-from anydevice.rules.residence import Home, Residence
+from anydevice.rules.home import Home
+from anydevice.rules.moves import moves_of
+from anydevice.rules.residence import Residence
 from anydevice.source.calls import Call
-from anydevice.source.syntax import ancestors, same, statement
+from anydevice.source.syntax import ancestors, field, same, statement, text
+
+_ENDS = frozenset({"to", "cuda", "cpu", "state_dict"})  # what is given to the name is then another thing
 
 
 def move_after(where: Residence, name: str, node: Node) -> Call | None:
     """The first move of the module `name` after `node` in the same function, if there was none before."""
     module = where.module
-    moves = [m for m in where.moves_of(name, node) if where.same_function(m.node, node)]
+    moves = [m for m in moves_of(where, name, node) if where.same_function(m.node, node)]
     first = moves[0] if moves else None
     if first is None or first.node.start_byte < node.end_byte:
         return None
@@ -71,3 +75,26 @@ def prefixes(name: str) -> list[str]:
     parts = name.split(".")
     least = 2 if parts[0] == "self" else 1
     return [".".join(parts[:count]) for count in range(len(parts), least - 1, -1)]
+
+
+def assigned_name(node: Node) -> str | None:
+    """The name or `self.x` that a call's result is given, through `.eval()` and `.requires_grad_(False)`."""
+    current = node
+    while current.parent is not None and current.parent.type in ("attribute", "call"):
+        attribute = field(current.parent, "attribute") if current.parent.type == "attribute" else None
+        if attribute is not None and text(attribute) in _ENDS:
+            return None
+        current = current.parent
+    holder = current.parent
+    if holder is None or holder.type != "assignment" or not same(field(holder, "right"), current):
+        return None
+    left = field(holder, "left")
+    return text(left) if left is not None and left.type in ("identifier", "attribute") else None
+
+
+def used_after(where: Residence, name: str, node: Node) -> bool:
+    """Whether `name` is used after `node`, or anywhere in another function."""
+    return any(
+        leaf.start_byte > node.end_byte or not where.same_function(leaf, node)
+        for leaf in where.module.names.occurrences(name.rsplit(".", 1)[-1])
+    )

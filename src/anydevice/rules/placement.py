@@ -191,7 +191,7 @@ class Placement:
         if scope.type == "module":
             if holder.type != "module":
                 return in_block and later
-            return later or not self.module.at_import(node)
+            return later or not (self.module.at_import(node) or self.module.may_run_before(node, owner))
         return in_block and later
 
     def _is_chain_member(self, binding: Binding) -> bool:
@@ -229,7 +229,16 @@ class Placement:
         return Device(name, f"{name}.type", (self._insertion(self._constant_text(name)),))
 
     def _free(self, candidates: tuple[str, ...]) -> str:
+        """A name that the file does not use, nor hands to those that import all of its names."""
+        if self._is_star_imported:
+            candidates = tuple(name for name in candidates if name.startswith("_")) or _private(candidates)
         return next((name for name in candidates if self.module.names.is_free(name)), f"_anydevice_{candidates[0]}")
+
+    @cached_property
+    def _is_star_imported(self) -> bool:
+        path = self.module.document.path
+        name = path.parent.name if path.stem == "__init__" else path.stem
+        return name in self.facts.star_imported and not self.module.names.bindings("__all__")
 
     def _constant_text(self, name: str) -> str:
         torch = self.torch
@@ -284,7 +293,7 @@ class Placement:
         self, device: Device, names: tuple[str, ...], definition: Callable[[str], str]
     ) -> tuple[str, tuple[Edit, ...]]:
         """The name of a function of the module that uses `device`, and the edits that define it where it is missing."""
-        for name in names:
+        for name in (*names, *_private(names)):
             for binding in self.module.names.bindings(name):
                 if (
                     binding.kind == "function"
@@ -330,6 +339,7 @@ class Placement:
         if before:
             lead = ("" if data[offset - 1 : offset] == b"\n" or not offset else "\n") + before + lead[1:]
         rest = data[offset:].replace(b"\r\n", b"\n")
+        blank = "\n\n" if "\ndef " in definition else blank  # a constant, then functions that use it
         missing = len(blank) - (len(rest) - len(rest.lstrip(b"\n"))) if rest.strip() else 0
         return self.module.insert(offset, lead + definition + "\n" * missing)
 
@@ -392,6 +402,10 @@ class Placement:
             elif child.type != "comment":
                 break
         return end
+
+
+def _private(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(f"_{name}" for name in names)
 
 
 def _is_setup(node: Node) -> bool:

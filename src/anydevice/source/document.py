@@ -1,5 +1,5 @@
 """A file as the scanner sees it: UTF-8 text in, exact bytes out. Python files and plain text live here, notebooks next
-door; encodings, line ends and the safe way to write a file are settled here."""
+door; line ends and the safe way to write a file are settled here, encodings in `encoding`."""
 
 from __future__ import annotations
 
@@ -12,21 +12,20 @@ from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
-from tokenize import detect_encoding
 
 from anydevice.finding import Edit, Span
 from anydevice.source import edits as editing
+from anydevice.source.encoding import Form, UndecodableError, declares, decoded, decoded_python
 
 MAX_BYTES = 5 << 20  # larger files are data, not code
 MAX_NOTEBOOK_BYTES = 100 << 20  # the outputs of a notebook are large, its code is not
 
 _BINARY = getattr(os, "O_BINARY", 0)  # Windows would turn line ends
 _PYTHON = frozenset({".py", ".pyi", ".pyw"})
-_FIRST_LINES = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n)?[^\r\n]*")  # where a coding line may stand (PEP 263)
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
 
 
@@ -147,20 +146,6 @@ class Document(ABC):
             raise UnwritableError(self.name, _reason(error)) from error
 
 
-@dataclass(frozen=True)
-class Form:
-    """How the text of a file was stored.
-
-    `unedited` pairs the bytes of a file that is not UTF-8 with its text, for some encodings can say one thing in
-    several ways.
-    """
-
-    encoding: str = "utf-8"
-    bom: bool = False
-    lone_cr: bool = False  # all lines end in "\r"; `data` has "\n" instead, which parsers know
-    unedited: tuple[bytes, bytes] | None = None
-
-
 class _FlatDocument(Document):
     """A document whose file is its text."""
 
@@ -198,7 +183,7 @@ class _FlatDocument(Document):
             character = error.object[error.start : error.start + 1]
             raise UnwritableError(self.name, f"'{character}' does not exist in its encoding, {form.encoding}") from None
         again = type(self)(self.path, self.name, text, form).text().encode(form.encoding)
-        if again != raw or not _declares(content, form.encoding):
+        if again != raw or not declares(content, form.encoding):
             raise UnwritableError(self.name, f"its encoding, {form.encoding}, would not survive the change")
         return content
 
@@ -223,9 +208,12 @@ def read(path: Path, name: str | None = None, *, max_bytes: int | None = None) -
 
         return notebook.parse(path, shown, _load(path, shown, MAX_NOTEBOOK_BYTES if max_bytes is None else max_bytes))
     raw = _load(path, shown, MAX_BYTES if max_bytes is None else max_bytes)
-    if suffix in _PYTHON:
-        return PythonDocument(path, shown, *_decoded_python(raw, shown))
-    return TextDocument(path, shown, *_decoded(raw, shown, "utf-8", "; save it as UTF-8"))
+    try:
+        if suffix in _PYTHON:
+            return PythonDocument(path, shown, *decoded_python(raw))
+        return TextDocument(path, shown, *decoded(raw, "utf-8", "; save it as UTF-8"))
+    except UndecodableError as error:
+        raise UnreadableError(shown, str(error)) from None
 
 
 def with_newline(edits: Iterable[Edit], newline: str) -> Iterable[Edit]:
@@ -258,69 +246,7 @@ def _load(path: Path, shown: str, limit: int) -> bytes:
     return raw
 
 
-def _decoded_python(raw: bytes, shown: str) -> tuple[bytes, Form]:
-    try:
-        encoding = _declared(raw)
-    except SyntaxError as error:
-        message = str(error)
-        if message.startswith("unknown encoding"):
-            raise UnreadableError(
-                shown, f"unknown encoding '{message.partition(': ')[2]}' in its coding line"
-            ) from None
-        if raw.startswith(codecs.BOM_UTF8) and "encoding problem" in message:
-            raise UnreadableError(shown, "its byte order mark says UTF-8, its coding line something else") from None
-        encoding = "utf-8"  # what stands before the coding line is not UTF-8: let decoding say where
-    has_line = b"coding" in _first_lines(raw)
-    return _decoded(raw, shown, encoding, "" if has_line else "; add a coding line")
-
-
-def _declared(raw: bytes) -> str:
-    """The encoding of a Python file by the rules of PEP 263; raises SyntaxError."""
-    first = _first_lines(raw)
-    if b"coding" not in first:
-        return "utf-8"
-    lines = iter(line + b"\n" for line in first.splitlines())
-    return detect_encoding(lambda: next(lines, b""))[0].removesuffix("-sig")
-
-
-def _first_lines(raw: bytes) -> bytes:
-    match = _FIRST_LINES.match(raw)
-    return match.group() if match is not None else b""
-
-
-def _decoded(raw: bytes, shown: str, encoding: str, advice: str) -> tuple[bytes, Form]:
-    """The text as UTF-8, and how it was stored."""
-    bom = raw.startswith(codecs.BOM_UTF8)
-    data = raw[3:] if bom else raw
-    lone_cr = b"\r" in raw and b"\n" not in raw
-    form = Form(encoding, bom, lone_cr)
-    try:
-        if not raw.isascii() or encoding != "utf-8":
-            # An encoding in which ASCII is not ASCII cannot have been read from the file's own coding line.
-            if "coding".encode(encoding) != b"coding":
-                raise UnreadableError(shown, f"its coding line says {encoding}, which it cannot be")
-            text = data.decode(encoding)
-            if encoding != "utf-8":
-                data = text.encode()
-                form = replace(form, unedited=(raw, data.replace(b"\r", b"\n") if lone_cr else data))
-    except UnicodeDecodeError as error:
-        place = error.start + (len(raw) - len(data))
-        label = "UTF-8" if encoding == "utf-8" else encoding
-        raise UnreadableError(shown, f"not valid {label} at byte {place}{advice}") from None
-    except (LookupError, ValueError) as error:
-        raise UnreadableError(shown, f"cannot be decoded as {encoding}: {error}") from None
-    return data.replace(b"\r", b"\n") if lone_cr else data, form
-
-
 # -- writing ---------------------------------------------------------------------------------------------------
-
-
-def _declares(raw: bytes, encoding: str) -> bool:
-    """Whether Python would read `raw` in `encoding`: an edit may have moved the coding line."""
-    try:
-        return _declared(raw) == encoding
-    except SyntaxError:
-        return False
 
 
 def _replace(target: Path, content: bytes, status: os.stat_result) -> None:

@@ -19,6 +19,9 @@ _BLOCK = re.compile(
     rb"(?m)^([ \t]*)(?:def|class|if|elif|else|for|while|with|try|except|finally|async)\b[^\n]*:[ \t]*(?:#[^\n]*)?\n"
     rb"(?:[ \t]*(?:#[^\n]*)?\n)*([ \t]+)(?=[^\s#])"
 )
+_DEFINED = re.compile(rb"(?:\b(?:def|class)[ \t]+|(?=\w+[ \t]*=[ \t]*\(?lambda\b))(\w+)")
+_WORD = re.compile(rb"[A-Za-z_]\w*")
+_DEFINITIONS = frozenset({"function_definition", "class_definition", "decorated_definition"})
 _FUNCTION = frozenset({"function_definition"})
 _CLASS = frozenset({"class_definition"})
 
@@ -133,6 +136,26 @@ class Module:
             ):
                 return False
         return True
+
+    def may_run_before(self, node: Node, statement: Node) -> bool:
+        """Whether the function around `node` may be called, for all that names tell, before a top-level `statement`."""
+        holder = next((a for a in ancestors(node) if self.is_top_level(a)), None)
+        if holder is None or statement.end_byte <= holder.start_byte:
+            return False
+        own = set(_DEFINED.findall(holder.text or b""))
+        between = [c for c in self.root.named_children if holder.end_byte <= c.start_byte < statement.start_byte]
+        bodies: dict[bytes, bytes] = {}
+        for child in self.root.named_children:
+            if child.end_byte <= statement.start_byte and child.type in _DEFINITIONS:
+                bodies.update(dict.fromkeys(_DEFINED.findall(child.text or b""), child.text or b""))
+        seen: set[bytes] = set()
+        texts = [c.text or b"" for c in between if c.type not in _DEFINITIONS and not c.type.startswith("import")]
+        while texts:
+            for name in set(_WORD.findall(texts.pop())) - seen:
+                seen.add(name)
+                if name in bodies:
+                    texts.append(bodies[name])
+        return bool(own & seen)
 
     def scope(self, node: Node) -> Node:
         """The scope that holds `node` directly."""

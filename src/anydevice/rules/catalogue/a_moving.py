@@ -57,6 +57,11 @@ class HardcodedCudaCall(PythonRule):
             'import torch\ndev = torch.device("cuda")\nx = x.to(dev)\n',
         ),
         Example(
+            "a device that is defined after the first call",
+            'import torch\ndef move(x):\n    return x.cuda()\nx = move(x)\ndevice = torch.device("cuda")\n',
+            'import torch\ndef move(x):\n    return x.to(DEVICE)\nx = move(x)\ndevice = torch.device("cuda")\n',
+        ),
+        Example(
             "perhaps a class of one's own",
             "import torch\nclass Pair:\n    def cuda(self):\n        return self\ndef f(x):\n    return x.cuda()\n",
             "import torch\nclass Pair:\n    def cuda(self):\n        return self\n"
@@ -295,9 +300,11 @@ class IntegerDevice(PythonRule):
     )
     leaves = (
         Leave("import torch\nx.to(device)\nx.to(torch.float32)\nx.to(other)\n", "not known to be an integer"),
+        Leave('import torch\ngpu = "cuda:%d" % n if n >= 0 else "cpu"\nx = x.to(gpu)\n', "the name of a device"),
         Leave("jump.to(1, 2)\n", "not torch"),
     )
     _RANKS = frozenset({"rank", "local_rank", "gpu", "gpu_id", "LOCAL_RANK", "device_index"})
+    _NAMED = re.compile(r"""["'](?:cpu|cuda)\b|\bdevice\(|\b_?(?:device_for|indexed_device)\(""")
     _LISTS = frozenset({"gpu_ids", "device_ids", "gpus", "gpu_list", "gpu"})
 
     def check(self, site: Site) -> Iterator[Finding]:
@@ -305,7 +312,9 @@ class IntegerDevice(PythonRule):
         if call is None or (site.word == "device" and site.qualname != "torch.device"):
             return
         argument = call.argument(0, "device")
-        if argument is None or argument.starred or len(call.positional) > 1 or not self._is_integer(argument.value):
+        if argument is None or argument.starred or len(call.positional) > 1:
+            return
+        if not self._is_integer(argument.value) or self._is_named(site, argument.value):
             return
         if not (site.module.data.find(b"torch") >= 0):
             return
@@ -332,6 +341,12 @@ class IntegerDevice(PythonRule):
             return text(listed).rsplit(".", 1)[-1] in self._LISTS
         name = text(value).rsplit(".", 1)[-1]
         return value.type in ("identifier", "attribute") and name in self._RANKS
+
+    def _is_named(self, site: Site, value: Node) -> bool:
+        """Whether the file shows that a name holds (a list of) devices or their names, no numbers."""
+        name = field(value, "value") if value.type == "subscript" else value
+        bindings = site.module.names.lookup(name) if name is not None and name.type == "identifier" else ()
+        return any(b.value is not None and self._NAMED.search(text(b.value)) for b in bindings)
 
 
 class DynamicCudaCall(PythonRule):

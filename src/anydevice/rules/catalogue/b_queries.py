@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from tree_sitter import Node
@@ -11,6 +12,10 @@ from anydevice.rules.availability import guarded, has_cuda_only
 from anydevice.rules.rule import Example, Leave, PythonRule
 from anydevice.rules.site import Context, Site
 from anydevice.source.syntax import ancestors, field, same, statement, string_value, strip_parens, text
+
+# Other accelerators, named in a choice or asked for in a condition: words, for `input` has an `npu` in it.
+_OTHERS = re.compile(r"(?<![a-zA-Z])(?:mps|xpu|npu)(?![a-zA-Z])")
+_OTHERS_ASKED = re.compile(r"[\"']mps[\"']|(?<![a-zA-Z])(?:xpu|npu)(?![a-zA-Z])")
 
 
 class CudaDeviceComparison(PythonRule):
@@ -157,12 +162,12 @@ def _is_settled(context: Context, question: Node) -> bool:
     for parent in ancestors(question):
         if parent.type in ("boolean_operator", "comparison_operator", "parenthesized_expression", "not_operator"):
             continue
-        if parent.type == "conditional_expression" and any(w in text(parent) for w in ("mps", "xpu")):
+        if parent.type == "conditional_expression" and _OTHERS.search(text(parent)):
             return True
         if parent.type in ("if_statement", "elif_clause"):
             whole = parent if parent.type == "if_statement" else parent.parent or parent
             conditions = [c for clause in [whole, *whole.children] if (c := field(clause, "condition")) is not None]
-            if any(word in text(c) for c in conditions for word in ('"mps"', "'mps'", "xpu", "npu")):
+            if any(_OTHERS_ASKED.search(text(c)) for c in conditions):
                 return True
         break
     region = guarded(question)
@@ -204,6 +209,11 @@ class IsCuda(PythonRule):
             "a branch",
             "import torch\nif x.is_cuda:\n    y = 1\n",
             'import torch\nif x.device.type != "cpu":\n    y = 1\n',
+        ),
+        Example(
+            "of inputs",
+            "import torch\nif inputs.is_cuda:\n    y = 1\n",
+            'import torch\nif inputs.device.type != "cpu":\n    y = 1\n',
         ),
         Example(
             "a negation",

@@ -19,7 +19,7 @@ from anydevice.rules.guards import needs_accelerator, needs_cuda
 from anydevice.rules.rule import Example, Leave, PythonRule
 from anydevice.rules.site import Site
 from anydevice.source.calls import Call
-from anydevice.source.syntax import ancestors, field, text
+from anydevice.source.syntax import ancestors, field, same, text
 
 _GUARD = "if torch.accelerator.is_available():\n    "
 
@@ -242,6 +242,11 @@ class CudaDeviceCount(PythonRule):
             "import torch\nn = torch.cuda.device_count()\n",
             "import torch\nn = torch.accelerator.device_count()\n",
         ),
+        Example(
+            "a rank by machine",
+            "import torch\ngpu = rank % torch.cuda.device_count()\n",
+            "import torch\ngpu = rank % max(1, torch.accelerator.device_count())\n",
+        ),
         Example("an assertion", "import torch\nassert torch.cuda.device_count() == 8\n"),
     )
     leaves = (
@@ -260,6 +265,9 @@ class CudaDeviceCount(PythonRule):
             return
         torch = context.placement.torch_name(reference)
         edits = [site.module.replace(reference, f"{torch.text}.accelerator.device_count"), *torch.edits]
+        if site.call is not None and _divides(site.call.node):
+            new = f"max(1, {torch.text}.accelerator.device_count())"
+            edits = [site.module.replace(site.call.node, new), *torch.edits]
         asserted = _is_asserted_number(reference)
         message = (
             f"only a machine with exactly this many CUDA devices passes `{text(asserted)}`: check what the program needs"
@@ -268,6 +276,19 @@ class CudaDeviceCount(PythonRule):
         )
         safety = Safety.MANUAL if asserted is not None or context.is_scripted(reference) else Safety.SAFE
         yield context.finding(self, asserted or reference, message, safety, edits)
+
+
+def _divides(count: Node) -> bool:
+    """Whether something is divided by the number of devices, which is 0 where there is none."""
+    division = count.parent
+    operator = field(division, "operator") if division is not None and division.type == "binary_operator" else None
+    return (
+        division is not None
+        and operator is not None
+        and operator.type in ("%", "/", "//")
+        and same(field(division, "right"), count)
+        and (field(division, "left") or count).type not in ("string", "concatenated_string")
+    )
 
 
 def _is_asserted_number(reference: Node) -> Node | None:

@@ -7,11 +7,14 @@ from collections.abc import Iterator
 from tree_sitter import Node
 
 from anydevice.finding import Finding, Safety
-from anydevice.rules.meeting import Meeting, meeting_of
-from anydevice.rules.residence import Home, residence
+from anydevice.rules.home import Home
+from anydevice.rules.made import made
+from anydevice.rules.meeting import meeting_of
+from anydevice.rules.residence import residence
 from anydevice.rules.rule import Example, Leave, PythonRule
 from anydevice.rules.site import Site
 from anydevice.rules.tensor_words import INDEXED, MADE_HERE, MAKERS, SCRIPT
+from anydevice.rules.trail import Meeting
 from anydevice.source.calls import Call
 from anydevice.source.syntax import field, text
 
@@ -78,7 +81,7 @@ class IndexDeviceMismatch(PythonRule):
         where = residence(site.context)
         if call is None or not where.has_devices or site.qualname != f"torch.{site.word}":
             return
-        if where.made(call, site.word) is not Home.CPU or where.is_made_at_construction(call.node):
+        if made(where, call, site.word) is not Home.CPU or where.is_made_at_construction(call.node):
             return
         found = meeting_of(where, call.node)
         if found is not None and found.kind == "index":

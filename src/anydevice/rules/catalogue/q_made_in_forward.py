@@ -9,11 +9,16 @@ from tree_sitter import Node
 
 from anydevice.finding import Edit, Finding, Safety
 from anydevice.rules.at_hand import device_at
-from anydevice.rules.meeting import Meeting, anchor, meeting_of
-from anydevice.rules.residence import Home, residence
+from anydevice.rules.beside import anchor
+from anydevice.rules.home import Home
+from anydevice.rules.made import made
+from anydevice.rules.meeting import meeting_of
+from anydevice.rules.moves import move_target
+from anydevice.rules.residence import residence
 from anydevice.rules.rule import Example, Leave, PythonRule
 from anydevice.rules.site import Site
 from anydevice.rules.tensor_words import LEGACY, MADE_ON_A_LINE, MAKERS, SCRIPT
+from anydevice.rules.trail import Meeting
 from anydevice.source.calls import Call
 from anydevice.source.syntax import ancestors, field, same, text
 
@@ -113,7 +118,7 @@ class FactoryWithoutDevice(PythonRule):
             return
         if site.qualname != f"torch.{site.word}":
             return
-        if where.made(call, site.word) is not Home.CPU or where.is_made_at_construction(call.node):
+        if made(where, call, site.word) is not Home.CPU or where.is_made_at_construction(call.node):
             return
         if on_a_condition(call.node) or self._is_moved_later(site, call):
             return
@@ -148,7 +153,7 @@ class FactoryWithoutDevice(PythonRule):
             and same(b.scope, site.module.scope(target))
             and Call(b.value).receiver is not None
             and text(Call(b.value).receiver or target) == name
-            and where.move_target(Call(b.value)) is not None
+            and move_target(where, Call(b.value)) is not None
             for b in site.module.names.bindings(name)
         )
 

@@ -11,7 +11,8 @@ from tree_sitter import Node
 from anydevice.finding import Finding, Safety
 from anydevice.rules.classes import Attribute, attributes
 from anydevice.rules.contents import CONTAINERS, added, elements
-from anydevice.rules.residence import Home, Residence, residence
+from anydevice.rules.home import Home
+from anydevice.rules.residence import Residence, residence
 from anydevice.rules.rule import Example, Leave, PythonRule
 from anydevice.rules.site import Context, Site
 from anydevice.rules.tensor_words import SCRIPT

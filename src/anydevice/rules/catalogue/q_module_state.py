@@ -8,11 +8,13 @@ from functools import lru_cache
 from anydevice.finding import Edit, Finding, Safety
 from anydevice.rules.classes import Attribute, attributes, moves_itself, used_later
 from anydevice.rules.contents import CONTAINERS, elements, is_alias_of_buffer
-from anydevice.rules.meeting import Meeting, Trail
-from anydevice.rules.residence import Home, Residence, residence
+from anydevice.rules.home import Home
+from anydevice.rules.meeting import Journey
+from anydevice.rules.residence import Residence, residence
 from anydevice.rules.rule import Example, Leave, PythonRule
 from anydevice.rules.site import Context, Site
 from anydevice.rules.tensor_words import MADE_ON_A_LINE, MAKERS, SCRIPT
+from anydevice.rules.trail import Meeting
 from anydevice.source.calls import Call
 from anydevice.source.syntax import field, same, strip_parens, text
 
@@ -166,11 +168,11 @@ def _left_behind(where: Residence, attribute: Attribute) -> Meeting | None:
                 return None
     likely = None
     for use in used_later(where, attribute):
-        trail = Trail(where)
-        meeting = trail.meeting(use)
+        journey = Journey(where)
+        meeting = journey.meeting(use)
         if meeting is not None:
             return meeting
-        likely = likely or trail.likely
+        likely = likely or journey.likely
     return likely
 
 

@@ -11,8 +11,10 @@ from tree_sitter import Node
 from anydevice.finding import Finding, Safety
 from anydevice.rules.classes import Attribute, attributes, moves_itself, used_later
 from anydevice.rules.contents import CONTAINERS, elements, is_alias_of_buffer, root_of
+from anydevice.rules.home import Home
+from anydevice.rules.moves import move_target
 from anydevice.rules.order import move_after, prefixes
-from anydevice.rules.residence import Home, Residence, residence
+from anydevice.rules.residence import Residence, residence
 from anydevice.rules.rule import Example, Leave, PythonRule
 from anydevice.rules.site import Context, Site
 from anydevice.rules.tensor_words import SCRIPT
@@ -200,7 +202,7 @@ class StaleTensorAlias(PythonRule):
             return
         loop = next((a for a in ancestors(call.node) if a.type == "for_statement"), None)
         bound = set(re.findall(r"\w+", text(field(loop, "left") or loop))) if loop is not None else set()
-        if where.move_target(call) in (None, Home.CPU):
+        if move_target(where, call) in (None, Home.CPU):
             return
         if loop is not None and name in bound:
             if self._changes_nothing(where, loop, call.node, name):
