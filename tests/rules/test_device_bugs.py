@@ -1,9 +1,12 @@
-"""The device bugs that people report are found, at the line to mend, by the rule that explains them."""
+"""The device bugs that people report are found, at the line to mend, by the rule that explains them.
+
+The programs are in `device_bugs`, by theme; `# expect:` says what is to be found in the next line.
+"""
 
 from __future__ import annotations
 
-import importlib.util
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -14,19 +17,19 @@ from anydevice.rules.registry import all_rules
 from anydevice.rules.target import Target
 from anydevice.source import document as documents
 
-_SPEC = importlib.util.spec_from_file_location("device_bugs", Path(__file__).with_name("device_bugs.py"))
-assert _SPEC is not None
-assert _SPEC.loader is not None
-device_bugs = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(device_bugs)
-
+_HEAD = "import torch\nfrom torch import nn\nimport torch.nn.functional as F\n"
 _EXPECTED = re.compile(r"# expect: ([\w-]+)")
+_PROGRAMS = {
+    title: program
+    for path in sorted(Path(__file__).with_name("device_bugs").glob("*.py"))
+    for title, program in runpy.run_path(str(path))["PROGRAMS"].items()
+}
 _RULES = tuple(rule for rule in all_rules() if rule.code.startswith("ADQ"))
 
 
-@pytest.mark.parametrize("title", device_bugs.PROGRAMS)
+@pytest.mark.parametrize("title", _PROGRAMS)
 def test_bug_is_found_at_its_line(title: str, tmp_path: Path) -> None:
-    source = device_bugs.HEAD + device_bugs.PROGRAMS[title]
+    source = _HEAD + _PROGRAMS[title]
     expected = {
         (number + 1, match.group(1))
         for number, line in enumerate(source.splitlines(), 1)

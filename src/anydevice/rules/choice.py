@@ -82,9 +82,3 @@ def _call(module: Module, node: Node) -> Choice | None:
     if inner is None:
         return None
     return Choice(node, False, inner.indexed or index is not None, inner.fixed)
-
-
-def is_device_attribute(node: Node) -> bool:
-    """Whether `node` reads `.type` of something."""
-    attribute = field(node, "attribute") if node.type == "attribute" else None
-    return attribute is not None and text(attribute) == "type"

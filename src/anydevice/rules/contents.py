@@ -1,4 +1,4 @@
-"""What containers hold, and which name a view or a chain of methods starts from."""
+"""What containers hold, which name a view or a chain of methods starts from, and whether that is a buffer."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from tree_sitter import Node
 
 from anydevice.rules.classes import Attribute
+from anydevice.rules.home import Home
+from anydevice.rules.residence import Residence
 from anydevice.source.calls import Call
 from anydevice.source.syntax import field, same, strip_parens, text
 
@@ -15,6 +17,7 @@ CONTAINERS = frozenset({"list", "dictionary", "tuple", "list_comprehension", "di
 
 
 def elements(container: Node) -> Iterator[Node]:
+    """The values in a container, those of the containers in it included."""
     if container.type in ("list", "tuple"):
         for child in container.named_children:
             yield from elements(child) if child.type in CONTAINERS else (child,)
@@ -84,6 +87,53 @@ def is_alias_of_buffer(attribute: Attribute, value: Node) -> bool:
         root is not None
         and re.search(
             rf"register_buffer\([^)]*,\s*(?:tensor\s*=\s*)?{re.escape(text(root))}\s*[,)]", text(attribute.class_)
+        )
+        is not None
+    )
+
+
+def stale_root(where: Residence, attribute: Attribute) -> str | None:
+    """The buffer (or parameter) whose old tensor an attribute keeps."""
+    value = strip_parens(attribute.value)
+    for element in elements(value) if value.type in CONTAINERS else (value,):
+        root = root_of(element)
+        if root is None or where.of(element) is Home.OTHER:
+            continue
+        if root.type == "identifier":
+            if is_alias_of_buffer(attribute, element):
+                return text(root)
+            continue
+        name = text(root).partition(".")[2]
+        if _is_buffer(attribute.class_, name) and not _leaves_tensors(element):
+            return f"self.{name}"
+        if (
+            not same(root, strip_parens(element))
+            and _is_parameter(attribute.class_, name)
+            and not _leaves_tensors(element)
+        ):
+            return f"self.{name}"
+    return None
+
+
+def _is_buffer(class_: Node, name: str) -> bool:
+    return (
+        re.search(
+            rf"register_buffer\(\s*(?:name\s*=\s*)?[\"']{re.escape(name)}[\"']|self\.{re.escape(name)}\s*=\s*(?:nn|torch\.nn)\.Buffer\(",
+            text(class_),
+        )
+        is not None
+    )
+
+
+def _is_parameter(class_: Node, name: str) -> bool:
+    return re.search(rf"self\.{re.escape(name)}\s*=\s*(?:\w+\.)*Parameter\(", text(class_)) is not None
+
+
+def _leaves_tensors(element: Node) -> bool:
+    """Whether a view ends in something that is no view: a shape, a number, a copy made by a call of a function."""
+    return (
+        re.search(
+            r"\.(?:shape|size|numel|item|tolist|dim|ndim|dtype|device|clone|numpy|requires_grad_?)\b", text(element)
         )
         is not None
     )

@@ -9,9 +9,9 @@ from anydevice.rules.home import Home
 from anydevice.rules.moves import move_target
 from anydevice.rules.passing import by_argument, by_loop
 from anydevice.rules.tensor_words import CONTAINER_NODES, FACTORIES, LEGACY, listed
-from anydevice.rules.trail import Meeting, Trail, Way, holds
+from anydevice.rules.trail import Meeting, Trail, Way
 from anydevice.source.calls import Call
-from anydevice.source.syntax import field, same, text
+from anydevice.source.syntax import contains, field, same, text
 
 # Tensor methods that want their tensor arguments beside the receiver. All others are not judged: copy_, expand_as,
 # view_as, to and the like take a tensor from anywhere.
@@ -93,7 +93,7 @@ def at_argument(trail: Trail, node: Node, call: Call, way: Way) -> Meeting | Non
     if function is not None:
         return by_argument(trail, node, call, function, way)
     callee = trail.of(call.function)
-    others = [a.value for a in call.arguments if not holds(a.value, node)]
+    others = [a.value for a in call.arguments if not contains(a.value, node)]
     if callee in (Home.MOVED_MODULE, Home.DEVICE):
         class_ = trail.residence.instance_of(call.function)
         forward = trail.residence.method_of(class_, "forward") if class_ is not None else None
@@ -130,13 +130,13 @@ def _library_argument(trail: Trail, node: Node, call: Call, name: str, way: Way)
     if trail.of(call.node) is None and not name.startswith("torch.autograd."):
         return None
     table = call.argument(1, "weight") if last == "embedding" else call.argument(0, "input")
-    looked_up = last in _LOOKUPS and table is not None and holds(table.value, node)
+    looked_up = last in _LOOKUPS and table is not None and contains(table.value, node)
     for argument in call.arguments:
-        if not holds(argument.value, node) and trail.moved(argument.value):
+        if not contains(argument.value, node) and trail.moved(argument.value):
             return Meeting(call.node, argument.value, "index" if looked_up else "operation", way.calls)
         if argument.value.type in ("list", "tuple"):
             for element in argument.value.named_children:
-                if not holds(element, node) and trail.moved(element):
+                if not contains(element, node) and trail.moved(element):
                     return Meeting(call.node, element, "operation", way.calls)
     return trail.meeting(call.node, way)
 

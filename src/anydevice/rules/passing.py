@@ -3,16 +3,14 @@ returns."""
 
 from __future__ import annotations
 
-import re
-
 from tree_sitter import Node
 
 from anydevice.rules.held import of_binding
 from anydevice.rules.home import Home
-from anydevice.rules.trail import PLACED, START, Meeting, Trail, Way, holds
+from anydevice.rules.trail import PLACED, START, Meeting, Trail, Way
 from anydevice.source.calls import Call
 from anydevice.source.names import Binding
-from anydevice.source.syntax import FUNCTIONS, enclosing, field, same, text
+from anydevice.source.syntax import FUNCTIONS, contains, enclosing, field, same, text
 
 
 def by_list(trail: Trail, node: Node, listed: Node, way: Way) -> Meeting | None:
@@ -34,13 +32,11 @@ def by_loop(trail: Trail, loop: Node, way: Way) -> Meeting | None:
     target = field(loop, "left")
     if target is None:
         return None
-    for word in dict.fromkeys(re.findall(r"[A-Za-z_]\w*", text(target))):
-        for binding in trail.module.names.bindings(word):
-            inside = target.start_byte <= binding.node.start_byte < target.end_byte
-            if inside and of_binding(trail.residence, binding, trail.env) is Home.CPU:
-                found = uses_of(trail, binding, way)
-                if found is not None:
-                    return found
+    for binding in trail.residence.bound_in(target):
+        if of_binding(trail.residence, binding, trail.env) is Home.CPU:
+            found = uses_of(trail, binding, way)
+            if found is not None:
+                return found
     return None
 
 
@@ -137,7 +133,7 @@ def by_argument(trail: Trail, node: Node, call: Call, function: Node, way: Way) 
     if len(way.back) > 3:
         return None
     for name, argument in trail.residence.matched(function, call):
-        if not holds(argument.value, node):
+        if not contains(argument.value, node):
             continue
         binding = next(
             (b for b in trail.module.names.bindings(name) if b.kind == "parameter" and same(b.scope, function)), None

@@ -309,6 +309,13 @@ class Program:
             )
         return self._uses[name]
 
+    def bound_in(self, target: Node) -> Iterator[Binding]:
+        """The names that the target of a loop or of an assignment binds."""
+        for word in dict.fromkeys(re.findall(r"[A-Za-z_]\w*", text(target))):
+            for binding in self.module.names.bindings(word):
+                if target.start_byte <= binding.node.start_byte < target.end_byte:
+                    yield binding
+
     # -- attributes ----------------------------------------------------------------------------------------------
 
     def is_container(self, node: Node) -> bool:

@@ -58,8 +58,3 @@ class Trail(ABC):
     def moved(self, node: Node) -> bool:
         """Whether the value of `node` was moved."""
         return self.of(node) is Home.DEVICE
-
-
-def holds(outer: Node, inner: Node) -> bool:
-    """Whether one node stands within another."""
-    return outer.start_byte <= inner.start_byte and inner.end_byte <= outer.end_byte

@@ -35,7 +35,6 @@ _PATTERNS = frozenset(
         "expression_list",
     }
 )
-_WORD_BYTES = frozenset(bytes((byte,)) for byte in b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
 _DEPTH = 12  # how many aliases of aliases are followed
 
 

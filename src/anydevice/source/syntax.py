@@ -70,6 +70,11 @@ def same(a: Node | None, b: Node | None) -> bool:
     return a is not None and b is not None and a.id == b.id
 
 
+def contains(outer: Node, inner: Node) -> bool:
+    """Whether `inner` stands within `outer`, or is it."""
+    return outer.start_byte <= inner.start_byte and inner.end_byte <= outer.end_byte
+
+
 def strip_parens(node: Node) -> Node:
     """`node` without the parentheses around it."""
     while node.type == "parenthesized_expression" and node.named_child_count == 1:

@@ -153,9 +153,5 @@ def _bound(context: Context, match: re.Match[bytes]) -> Iterator[Binding]:
         while loop is not None and loop.type != "for_statement":
             loop = loop.parent
         target = field(loop, "left") if loop is not None else None
-    if target is None:
-        return
-    for word in dict.fromkeys(re.findall(r"[A-Za-z_]\w*", text(target))):
-        for binding in module.names.bindings(word):
-            if target.start_byte <= binding.node.start_byte < target.end_byte:
-                yield binding
+    if target is not None:
+        yield from residence(context).bound_in(target)

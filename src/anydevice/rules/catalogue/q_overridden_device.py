@@ -13,7 +13,7 @@ from anydevice.rules.residence import residence
 from anydevice.rules.rule import Example, Leave, PythonRule
 from anydevice.rules.site import Site
 from anydevice.rules.wishes import asked_elsewhere, falls_back_on_cuda, is_asked, is_wish, never_read
-from anydevice.source.syntax import ancestors, field, string_value, strip_parens, text
+from anydevice.source.syntax import ancestors, contains, field, string_value, strip_parens, text
 
 _HEAD = "import torch\n"
 
@@ -184,7 +184,7 @@ class ExplicitDeviceOverridden(PythonRule):
                 return None
             if parent.type == "if_statement":
                 condition, body = field(parent, "condition"), field(parent, "consequence")
-                if condition is None or body is None or not _contains(condition, site.leaf):
+                if condition is None or body is None or not contains(condition, site.leaf):
                     return None
                 if not _is_only_question(condition) or any(c.type == "elif_clause" for c in parent.children):
                     return None
@@ -250,7 +250,3 @@ def _is_only_question(condition: Node) -> bool:
         re.fullmatch(r"\(?\s*(?:not\s+)?torch\.(?:cuda|accelerator)\.is_available\(\)\s*\)?", text(condition))
         is not None
     )
-
-
-def _contains(outer: Node, inner: Node) -> bool:
-    return outer.start_byte <= inner.start_byte and inner.end_byte <= outer.end_byte

@@ -9,8 +9,8 @@ from functools import lru_cache
 from tree_sitter import Node
 
 from anydevice.finding import Finding, Safety
-from anydevice.rules.classes import Attribute, attributes, moves_itself, used_later
-from anydevice.rules.contents import CONTAINERS, elements, is_alias_of_buffer, root_of
+from anydevice.rules.classes import attributes, moves_itself, used_later
+from anydevice.rules.contents import stale_root
 from anydevice.rules.home import Home
 from anydevice.rules.moves import move_target
 from anydevice.rules.order import move_after, prefixes
@@ -19,9 +19,10 @@ from anydevice.rules.rule import Example, Leave, PythonRule
 from anydevice.rules.site import Context, Site
 from anydevice.rules.tensor_words import SCRIPT
 from anydevice.source.calls import Call
-from anydevice.source.syntax import ancestors, field, same, string_value, strip_parens, text
+from anydevice.source.syntax import ancestors, field, same, string_value, text
 
 _HEAD = "import torch\nfrom torch import nn\n"
+_LISTED = frozenset({"list", "tuple", "pair", "dictionary", "expression_list"})
 
 
 class StaleTensorAlias(PythonRule):
@@ -137,10 +138,9 @@ class StaleTensorAlias(PythonRule):
         move = move_after(where, text(receiver), call.node) if kept is not None else None
         if holder is None or kept is None or kept.type != "identifier" or move is None:
             return
-        later = [
-            u for u in where.uses(text(kept)) if u.start_byte > move.node.end_byte and self._is_read(where, u, holder)
-        ]
-        if later and not any(self._is_copied(use) for use in where.uses(text(kept))):
+        if _read_later(where, kept, move.node, holder) and not any(
+            self._is_copied(use) for use in where.uses(text(kept))
+        ):
             line = move.node.start_point[0] + 1
             yield site.context.finding(
                 self,
@@ -164,10 +164,7 @@ class StaleTensorAlias(PythonRule):
         move = next((m for name in prefixes(text(owner)) if (m := move_after(where, name, holder)) is not None), None)
         if move is None:
             return
-        later = [
-            u for u in where.uses(text(kept)) if u.start_byte > move.node.end_byte and self._is_read(where, u, holder)
-        ]
-        if later:
+        if _read_later(where, kept, move.node, holder):
             line = move.node.start_point[0] + 1
             yield site.context.finding(
                 self,
@@ -248,9 +245,7 @@ class StaleTensorAlias(PythonRule):
         for use in where.uses(name):
             if use.start_byte >= call.node.start_byte or not same(site.module.scope(use), scope):
                 continue
-            holder = use.parent
-            while holder is not None and holder.type in ("list", "tuple", "pair", "dictionary", "expression_list"):
-                holder = holder.parent
+            holder = next((a for a in ancestors(use) if a.type not in _LISTED), None)
             if holder is None or holder.type != "assignment":
                 continue
             kept = field(holder, "left")
@@ -261,12 +256,7 @@ class StaleTensorAlias(PythonRule):
                 or (field(holder, "right") or kept).type == "expression_list"
             ):
                 continue
-            later = [
-                u
-                for u in where.uses(text(kept))
-                if u.start_byte > call.node.end_byte and self._is_read(where, u, holder)
-            ]
-            if later:
+            if _read_later(where, kept, call.node, holder):
                 line = call.node.start_point[0] + 1
                 yield site.context.finding(
                     self,
@@ -275,14 +265,6 @@ class StaleTensorAlias(PythonRule):
                     Safety.MANUAL,
                 )
 
-    def _is_read(self, where: Residence, use: Node, made: Node) -> bool:
-        """Whether the old container is read at `use`, and not moved there."""
-        bindings = where.reaching(use)
-        if not any(b.node.id == getattr(field(made, "left"), "id", None) for b in bindings):
-            return False
-        statement_text = next((text(a) for a in ancestors(use) if a.type.endswith("statement")), "")
-        return ".to(" not in statement_text and ".cuda(" not in statement_text
-
 
 @lru_cache(maxsize=2)
 def _aliases(context: Context, rule: StaleTensorAlias) -> tuple[Finding, ...]:
@@ -290,7 +272,7 @@ def _aliases(context: Context, rule: StaleTensorAlias) -> tuple[Finding, ...]:
     for attribute in attributes(context):
         if where.registered(attribute.class_, attribute.name) or moves_itself(attribute.class_):
             continue
-        root = _stale_root(where, attribute)
+        root = stale_root(where, attribute)
         if root is None or not used_later(where, attribute):
             continue
         if any(
@@ -310,48 +292,15 @@ def _aliases(context: Context, rule: StaleTensorAlias) -> tuple[Finding, ...]:
     return tuple(found)
 
 
-def _stale_root(where: Residence, attribute: Attribute) -> str | None:
-    """The buffer (or parameter) whose old tensor an attribute keeps."""
-    value = strip_parens(attribute.value)
-    for element in elements(value) if value.type in CONTAINERS else (value,):
-        root = root_of(element)
-        if root is None or where.of(element) is Home.OTHER:
-            continue
-        if root.type == "identifier":
-            if is_alias_of_buffer(attribute, element):
-                return text(root)
-            continue
-        name = text(root).partition(".")[2]
-        if _is_buffer(attribute.class_, name) and not _leaves_tensors(element):
-            return f"self.{name}"
-        if (
-            not same(root, strip_parens(element))
-            and _is_parameter(attribute.class_, name)
-            and not _leaves_tensors(element)
-        ):
-            return f"self.{name}"
-    return None
+def _read_later(where: Residence, kept: Node, move: Node, made: Node) -> bool:
+    """Whether what the assignment `made` gave to `kept` is read after a move."""
+    return any(u.start_byte > move.end_byte and _is_read(where, u, made) for u in where.uses(text(kept)))
 
 
-def _is_buffer(class_: Node, name: str) -> bool:
-    return (
-        re.search(
-            rf"register_buffer\(\s*(?:name\s*=\s*)?[\"']{re.escape(name)}[\"']|self\.{re.escape(name)}\s*=\s*(?:nn|torch\.nn)\.Buffer\(",
-            text(class_),
-        )
-        is not None
-    )
-
-
-def _is_parameter(class_: Node, name: str) -> bool:
-    return re.search(rf"self\.{re.escape(name)}\s*=\s*(?:\w+\.)*Parameter\(", text(class_)) is not None
-
-
-def _leaves_tensors(element: Node) -> bool:
-    """Whether a view ends in something that is no view: a shape, a number, a copy made by a call of a function."""
-    return (
-        re.search(
-            r"\.(?:shape|size|numel|item|tolist|dim|ndim|dtype|device|clone|numpy|requires_grad_?)\b", text(element)
-        )
-        is not None
-    )
+def _is_read(where: Residence, use: Node, made: Node) -> bool:
+    """Whether the old container is read at `use`, and not moved there."""
+    bindings = where.reaching(use)
+    if not any(b.node.id == getattr(field(made, "left"), "id", None) for b in bindings):
+        return False
+    statement_text = next((text(a) for a in ancestors(use) if a.type.endswith("statement")), "")
+    return ".to(" not in statement_text and ".cuda(" not in statement_text
