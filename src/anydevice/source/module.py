@@ -142,20 +142,34 @@ class Module:
         holder = next((a for a in ancestors(node) if self.is_top_level(a)), None)
         if holder is None or statement.end_byte <= holder.start_byte:
             return False
-        own = set(_DEFINED.findall(holder.text or b""))
-        between = [c for c in self.root.named_children if holder.end_byte <= c.start_byte < statement.start_byte]
+        key = (holder.start_byte, statement.start_byte)
+        if key not in self._early:
+            self._early[key] = self._called_between(holder, statement)
+        return self._early[key]
+
+    @cached_property
+    def _early(self) -> dict[tuple[int, int], bool]:
+        return {}
+
+    def _called_between(self, holder: Node, statement: Node) -> bool:
+        """Whether what stands between two top-level nodes names the first one, directly or through what it calls."""
+        before = [child for child in self.root.named_children if child.end_byte <= statement.start_byte]
+        texts = [
+            child.text or b""
+            for child in before
+            if child.start_byte >= holder.end_byte and child.type not in _DEFINITIONS and "import" not in child.type
+        ]
         bodies: dict[bytes, bytes] = {}
-        for child in self.root.named_children:
-            if child.end_byte <= statement.start_byte and child.type in _DEFINITIONS:
+        for child in before if texts else ():
+            if child.type in _DEFINITIONS:
                 bodies.update(dict.fromkeys(_DEFINED.findall(child.text or b""), child.text or b""))
         seen: set[bytes] = set()
-        texts = [c.text or b"" for c in between if c.type not in _DEFINITIONS and not c.type.startswith("import")]
         while texts:
             for name in set(_WORD.findall(texts.pop())) - seen:
                 seen.add(name)
                 if name in bodies:
                     texts.append(bodies[name])
-        return bool(own & seen)
+        return not seen.isdisjoint(_DEFINED.findall(holder.text or b""))
 
     def scope(self, node: Node) -> Node:
         """The scope that holds `node` directly."""
