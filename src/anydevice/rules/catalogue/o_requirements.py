@@ -160,7 +160,7 @@ class CudaPackageIndex(TextRule):
     name = "cuda-package-index"
     summary = "packages are taken from an index of CUDA builds"
     files = (*MANIFESTS, "pip.conf", "pip.ini", "uv.toml")
-    words = ("/cu", "/torch-", "pypi.nvidia.com", "pypi.ngc.nvidia.com")
+    words = ("/cu", "/torch-", ".nvidia.com")
     examples = (
         Example(
             "an extra index",
