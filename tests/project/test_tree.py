@@ -199,6 +199,14 @@ def test_facts_are_gathered_from_every_file(here: Path) -> None:
     assert b"def " in file.diff  # no constant that is computed at import
 
 
+def test_a_module_imported_with_a_star_gets_private_names(here: Path) -> None:
+    (here / "settings.py").write_text("import torch\ndevice = torch.device('cuda:1')\n")
+    (here / "util.py").write_text(TIED)
+    (here / "main.py").write_text("from settings import *\nfrom util import *\nprint(device)\n")
+    (file,) = [f for f in Tree([Path()], Settings(cache=False)).fix(_scan(), write=False) if f.name == "util.py"]
+    assert b"\n+_device = " in file.diff  # `device` would become what main prints
+
+
 # -- fixes that are refused ------------------------------------------------------------------------------------
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from tree_sitter import Node
 
 from anydevice.rules.cuda_api import Fate, is_guardable, is_portable, lookup
+from anydevice.rules.device_properties import has_stand_in
 from anydevice.rules.literal import DeviceLiteral, device_literal
 from anydevice.rules.site import Context
 from anydevice.source.syntax import ancestors, field, same, string_value, strip_parens, text, walk
@@ -107,12 +108,20 @@ def has_cuda_only(context: Context, branch: Node, gains: bool = False) -> bool:
         api = lookup(name)
         if api is not None and api.fate is Fate.QUIET:
             continue
-        if not is_guardable(name) or is_portable(name, context.target):
+        if not is_guardable(name) or is_portable(name, context.target) or _is_needed(context, node, name):
             return True
         guarded_alone.append(node)
     if not guarded_alone:  # settings and private names of the CUDA build: `torch.backends.cuda.cufft_plan_cache`
         return bool(_OWN_SETTINGS.search(source)) and not _MOVES.search(source)
     return not (gains or _moves_beside(branch, guarded_alone))
+
+
+def _is_needed(context: Context, node: Node, name: str) -> bool:
+    """Whether the answer of a call is handed on, so that nothing can stand in for it where there is no CUDA."""
+    call = node.parent
+    if name != "get_device_properties" or call is None or call.type != "call":
+        return False
+    return not has_stand_in(context, call)
 
 
 def _moves_beside(branch: Node, names: list[Node]) -> bool:

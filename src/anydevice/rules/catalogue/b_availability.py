@@ -58,6 +58,10 @@ class CudaAvailabilityCheck(PythonRule):
         Leave(
             "import torch\nif torch.cuda.is_available():\n    torch.cuda.nvtx.mark('a')\n", "guards what only CUDA has"
         ),
+        Leave(
+            "import torch\nif torch.cuda.is_available():\n    show(torch.cuda.get_device_properties(0))\n    m.cuda()\n",
+            "nothing can stand in for what is handed on",
+        ),
         Leave("import torch\nif torch.backends.mps.is_available():\n    pass\n", "not about CUDA"),
         Leave(
             "import torch\nif torch.cuda.is_available():\n    n = 1\nelif torch.backends.mps.is_available():\n    n = 2\n",
@@ -111,7 +115,7 @@ _SPLITS_BATCHES = re.compile(r"\b(?:scatter_kwargs|parallel_apply)\(")
 
 
 # A branch that is there to use the device.
-_CHOOSES = re.compile(r"""\.cuda\(|["']cuda|\.to\(|\bdevice\(|\bdevice_for\(|\Adevice\Z""")
+_CHOOSES = re.compile(r"""\.cuda\(|["']cuda|\.to\(|device(?:_for)?\(|\Adevice\Z""")
 
 
 def _about_cuda_itself(question: Node) -> bool:
@@ -151,7 +155,8 @@ def _guards_cuda_only(context: Context, question: Node) -> bool:
     if parent is not None and parent.type == "assignment":
         target = field(parent, "left")
         if target is not None and target.type == "identifier":
-            uses = context.module.names.references(text(target))
+            names = context.module.names
+            uses = [u for u in names.references(text(target)) if any(same(b.node, target) for b in names.lookup(u))]
             branches = [r[1] for use in uses if (r := guarded(use)) is not None]
             gains = any(_CHOOSES.search(text(branch)) for branch in branches)
             return any(has_cuda_only(context, branch, gains) for branch in branches)

@@ -9,29 +9,13 @@ from tree_sitter import Node
 from anydevice.finding import Edit, Finding, Safety
 from anydevice.rules.cuda_api import DEVICE_QUERIES, DTYPE_QUERIES, member
 from anydevice.rules.cuda_calls import is_free
+from anydevice.rules.device_properties import PROPERTIES, properties_read
 from anydevice.rules.guards import needs_cuda
 from anydevice.rules.imports import imported
 from anydevice.rules.rule import Example, Leave, PythonRule
 from anydevice.rules.site import Context, Site
 from anydevice.source.calls import Call
-from anydevice.source.syntax import field, same, text
-
-# What stands in for a property of a CUDA device where there is none.
-_PROPERTIES = {
-    "total_memory": "0",
-    "major": "0",
-    "minor": "0",
-    "multi_processor_count": "1",
-    "warp_size": "1",
-    "max_threads_per_multi_processor": "1",
-    "regs_per_multiprocessor": "0",
-    "shared_memory_per_block": "0",
-    "shared_memory_per_block_optin": "0",
-    "shared_memory_per_multiprocessor": "0",
-    "L2_cache_size": "0",
-    "is_integrated": "False",
-    "is_multi_gpu_board": "False",
-}
+from anydevice.source.syntax import same, text
 
 
 class CudaDeviceQuery(PythonRule):
@@ -153,41 +137,21 @@ class CudaDeviceQuery(PythonRule):
             return device.type, device.edits
         if name == "get_device_properties" and not wanted:
             return self._stand_in(context, call.node)
-        return _PROPERTIES.get(wanted), ()
+        return PROPERTIES.get(wanted), ()
 
     def _stand_in(self, context: Context, node: Node) -> tuple[str | None, tuple[Edit, ...]]:
         """An object with the very properties that are read of the name that the answer is given."""
-        wanted = _properties_read(context, node)
+        wanted = properties_read(context, node)
         if not wanted:
             return None, ()
         edits: tuple[Edit, ...] = ()
-        values = {key: _PROPERTIES.get(key, "0") for key in wanted}
+        values = {key: PROPERTIES.get(key, "0") for key in wanted}
         if "name" in values:
             device = context.device(node)
             values["name"], edits = device.type, device.edits
         types = imported(context, node, "types")
         fields = ", ".join(f"{key}={value}" for key, value in values.items())
         return f"{types.text}.SimpleNamespace({fields})", (*edits, *types.edits)
-
-
-def _properties_read(context: Context, node: Node) -> list[str] | None:
-    """The properties that are read of the only name that `node` is bound to; None when it is used otherwise too."""
-    owner = node.parent
-    name = field(owner, "left") if owner is not None and owner.type == "assignment" else None
-    if owner is None or name is None or name.type != "identifier" or not same(field(owner, "right"), node):
-        return None
-    names = context.module.names
-    own = [binding for binding in names.bindings(text(name)) if same(binding.scope, context.module.scope(name))]
-    wanted: dict[str, None] = {}
-    for use in names.references(text(name)):
-        if not any(same(binding.node, name) for binding in names.lookup(use)):
-            continue
-        reader = use.parent
-        attribute = field(reader, "attribute") if reader is not None and reader.type == "attribute" else None
-        if len(own) != 1 or attribute is None or not (text(attribute) in _PROPERTIES or text(attribute) == "name"):
-            return None
-        wanted[text(attribute)] = None
-    return list(wanted)
 
 
 class CudaDtypeQuery(PythonRule):
