@@ -1,0 +1,154 @@
+"""Runs one operator in the simulated world: on which device is the result, and would the accelerator have refused?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from anydevice.sim import mismatch
+from anydevice.sim.operators import registry
+from anydevice.sim.place import CPU, Place, device_of, storage_of
+from anydevice.sim.plan import Handler, Plan, has_device_argument, read
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from anydevice.sim.simulation import Simulation
+
+Tensor = torch.Tensor
+# argument types that hold no tensor; looked up in a set, since isinstance of a tensor type is slow
+_PLAIN = frozenset({int, float, bool, type(None), complex, str, torch.dtype, torch.device, torch.layout, torch.Size})
+
+_ORDINARY = frozenset({torch.Tensor, torch.nn.Parameter})
+
+# by id: hashing an OpOverload runs Python code. The plan holds its operator, so an id is never reused.
+_plans: dict[int, Plan] = {}
+
+
+class Dispatcher(TorchDispatchMode):
+    """Sees every operator that reaches a kernel, below autograd."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        super().__init__()
+        self.simulation = simulation
+
+    def __torch_dispatch__(  # type: ignore[no-untyped-def, override]
+        self, func, types, args=(), kwargs=None
+    ):
+        if types and not _ORDINARY.issuperset(types) and any(map(_unfolds, types)):
+            return NotImplemented  # such tensors unfold themselves first; what they are made of comes here
+        plan = _plans.get(id(func))
+        if plan is None:
+            plan = plan_of(func)
+        return plan.handle(self.simulation, plan, args, kwargs or {})
+
+
+def _unfolds(kind: type) -> bool:
+    """Does this tensor subclass run operators itself?"""
+    return kind.__torch_dispatch__ not in (Tensor.__torch_dispatch__, torch._C._disabled_torch_dispatch_impl)  # type: ignore[attr-defined]
+
+
+def plan_of(func: torch._ops.OpOverload) -> Plan:
+    """How to run `func`: by a rule of its own, or by what its schema says."""
+    plan = _plans[id(func)] = read(func, registry.handler_of(func) or _handler_by_schema(func))
+    return plan
+
+
+def _handler_by_schema(func: torch._ops.OpOverload) -> Handler:
+    if isinstance(func, torch._ops.OpOverload) and func._can_decompose() and _is_composite(func):
+        return decomposed
+    if has_device_argument(func):
+        return placed
+    return general
+
+
+def _is_composite(func: torch._ops.OpOverload) -> bool:
+    return torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd")
+
+
+def general(sim: Simulation, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """An operator whose results are where its inputs are."""
+    home = None
+    try:
+        for a in args if plan.flat and not kwargs else flatten(args, kwargs):
+            if type(a) in _PLAIN or not isinstance(a, Tensor):
+                continue
+            place = storage_of(a).place  # type: ignore[attr-defined]
+            device = CPU if place is None else place.device
+            if home is None:
+                home = device
+            elif device is not home:
+                home = mismatch.common_device(plan, args, kwargs)
+                break
+    except NotImplementedError:  # a tensor without storage: sparse and the like
+        home = mismatch.common_device(plan, args, kwargs)
+    out = sim.draw(plan, args, kwargs, home) if plan.random else plan.func(*args, **kwargs)
+    claim(sim, home or CPU, out)
+    return out
+
+
+def placed(sim: Simulation, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """An operator whose caller may say where the result shall be; else it is with the inputs, or on the CPU."""
+    asked = kwargs.get("device")
+    if asked is None:
+        home = mismatch.common_device(plan, args, kwargs)
+    else:
+        home = sim.resolve(asked)
+        if home.type == "meta":
+            return plan.func(*args, **kwargs)
+        kwargs = {**kwargs, "device": CPU}
+    dtype = kwargs.get("dtype")
+    if dtype is not None:
+        sim.check_dtype(home, dtype)
+    pinned = bool(kwargs.get("pin_memory"))
+    if pinned:
+        kwargs = {**kwargs, "pin_memory": False}
+    out = sim.draw(plan, args, kwargs, home) if plan.random else plan.func(*args, **kwargs)
+    claim(sim, home, out, pinned=pinned)
+    return out
+
+
+def decomposed(sim: Simulation, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """An operator made of others, which comes here whole in inference mode only."""
+    with sim.dispatcher:
+        return plan.func.decompose(*args, **kwargs)
+
+
+def claim(sim: Simulation, home: torch.device, out: Any, *, pinned: bool = False) -> None:
+    """Put every new storage in `out` on `home`. What has a place already, a view or an argument, keeps it."""
+    if isinstance(out, Tensor):
+        try:
+            storage = storage_of(out)
+        except NotImplementedError:
+            for part in parts_of(out):
+                claim(sim, home, part)
+            return
+        if storage.place is None and not out.is_meta:  # type: ignore[attr-defined]
+            storage.place = Place(home, sim.ledgers.get(home), storage.nbytes(), pinned=pinned)  # type: ignore[attr-defined]
+    elif isinstance(out, (tuple, list)):
+        for item in out:
+            claim(sim, home, item)
+
+
+def parts_of(tensor: Tensor) -> Iterator[Tensor]:
+    """The tensors that a sparse tensor is made of."""
+    if tensor.layout is torch.sparse_coo:
+        yield from (tensor._indices(), tensor._values())
+    elif tensor.layout in (torch.sparse_csr, torch.sparse_bsr):
+        yield from (tensor.crow_indices(), tensor.col_indices(), tensor.values())
+    elif tensor.layout in (torch.sparse_csc, torch.sparse_bsc):
+        yield from (tensor.ccol_indices(), tensor.row_indices(), tensor.values())
+
+
+def flatten(args: Iterable[Any], kwargs: dict[str, Any]) -> Iterator[Any]:
+    """Arguments, and what is in lists of them."""
+    for a in (*args, *kwargs.values()):
+        if type(a) is list or type(a) is tuple:
+            yield from a
+        else:
+            yield a
+
+
+__all__ = ["Dispatcher", "claim", "decomposed", "device_of", "flatten", "general", "placed", "plan_of"]

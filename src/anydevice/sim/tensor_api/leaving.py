@@ -1,0 +1,38 @@
+"""What hands a tensor's data to the host: refused where the accelerator refuses, reported where it makes the host wait."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from anydevice.sim.patches import Patches
+from anydevice.sim.place import device_of
+from anydevice.sim.simulation import Simulation, current
+
+_base_numpy = torch._C.TensorBase.numpy
+_base_tolist = torch._C.TensorBase.tolist
+
+
+def install(patches: Patches, simulation: Simulation) -> None:
+    """Replace the methods that hand out data without an operator."""
+    patches.set(torch.Tensor, "numpy", numpy)
+    patches.set(torch.Tensor, "tolist", tolist)
+
+
+def numpy(self: torch.Tensor, *, force: bool = False) -> Any:
+    """`torch.Tensor.numpy`."""
+    device = device_of(self)
+    if device.type == "cpu":
+        return _base_numpy(self, force=force)
+    if not force:
+        raise TypeError(
+            f"can't convert {device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
+        )
+    return _base_numpy(self.detach().cpu().resolve_conj().resolve_neg())
+
+
+def tolist(self: torch.Tensor) -> Any:
+    """`torch.Tensor.tolist`."""
+    current().synchronised(device_of(self), "tolist", self.numel() * self.element_size())
+    return _base_tolist(self)
