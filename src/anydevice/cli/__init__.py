@@ -20,7 +20,9 @@ _INTERRUPTED = 128 + 2  # what shells say of a program that Ctrl-C (signal 2) ha
 VERBS = {
     "scan": "Find what ties code to one device.",
     "fix": "Rewrite it so that it runs on any device.",
+    "sim": "Run a program as if on another machine.",
     "rules": "List the rules, or explain one.",
+    "env": "Plan, check and write environments of PyTorch.",
     "demo": "Scan, fix and train a small legacy project.",
 }
 

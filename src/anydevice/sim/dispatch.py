@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from anydevice.sim import mismatch
+from anydevice.sim import custom_operators, kernel_errors, mismatch
+from anydevice.sim.asked import LOOSE, asked, home_of_gradient
+from anydevice.sim.errors import NotSimulated
 from anydevice.sim.operators import registry
 from anydevice.sim.place import CPU, Place, device_of, storage_of
 from anydevice.sim.plan import Handler, Plan, has_device_argument, read
@@ -34,6 +36,12 @@ class Dispatcher(TorchDispatchMode):
         super().__init__()
         self.simulation = simulation
 
+    supports_higher_order_operators = True  # they come here, to be refused in plain words
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # nothing is compiled in a simulation, and asking for that anew takes longer than all the rest
+
     def __torch_dispatch__(  # type: ignore[no-untyped-def, override]
         self, func, types, args=(), kwargs=None
     ):
@@ -42,7 +50,10 @@ class Dispatcher(TorchDispatchMode):
         plan = _plans.get(id(func))
         if plan is None:
             plan = plan_of(func)
-        return plan.handle(self.simulation, plan, args, kwargs or {})
+        try:
+            return plan.handle(self.simulation, plan, args, kwargs or {})
+        except (RuntimeError, IndexError) as failure:  # NotImplementedError is a RuntimeError
+            return kernel_errors.answer(self.simulation, plan, args, kwargs or {}, failure)
 
 
 def _unfolds(kind: type) -> bool:
@@ -51,13 +62,21 @@ def _unfolds(kind: type) -> bool:
 
 
 def plan_of(func: torch._ops.OpOverload) -> Plan:
-    """How to run `func`: by a rule of its own, or by what its schema says."""
+    """How to run `func`: by a rule of its own, or by what its schema says.
+
+    Raises:
+        NotSimulated: it is made of Python functions (`torch.cond`, flex attention), which a compiler is to take apart.
+    """
+    if not isinstance(func, torch._ops.OpOverload):
+        raise NotSimulated(f"the higher-order operator {func}")
     plan = _plans[id(func)] = read(func, registry.handler_of(func) or _handler_by_schema(func))
     return plan
 
 
 def _handler_by_schema(func: torch._ops.OpOverload) -> Handler:
-    if isinstance(func, torch._ops.OpOverload) and func._can_decompose() and _is_composite(func):
+    if custom_operators.is_custom(func):
+        return custom_operators.custom
+    if func._can_decompose() and _is_composite(func):
         return decomposed
     if has_device_argument(func):
         return placed
@@ -80,10 +99,10 @@ def general(sim: Simulation, plan: Plan, args: tuple[Any, ...], kwargs: dict[str
             if home is None:
                 home = device
             elif device is not home:
-                home = mismatch.common_device(plan, args, kwargs)
+                home = mismatch.common_device(sim, plan, args, kwargs)
                 break
     except NotImplementedError:  # a tensor without storage: sparse and the like
-        home = mismatch.common_device(plan, args, kwargs)
+        home = mismatch.common_device(sim, plan, args, kwargs)
     out = sim.draw(plan, args, kwargs, home) if plan.random else plan.func(*args, **kwargs)
     claim(sim, home or CPU, out)
     return out
@@ -91,11 +110,15 @@ def general(sim: Simulation, plan: Plan, args: tuple[Any, ...], kwargs: dict[str
 
 def placed(sim: Simulation, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """An operator whose caller may say where the result shall be; else it is with the inputs, or on the CPU."""
-    asked = kwargs.get("device")
-    if asked is None:
-        home = mismatch.common_device(plan, args, kwargs)
+    wanted = kwargs.get("device")
+    if wanted is None and not kwargs.get("pin_memory"):
+        return general(sim, plan, args, kwargs)
+    if wanted is None:
+        home = mismatch.common_device(sim, plan, args, kwargs)
+    elif wanted.type == "cpu" and not asked.python:
+        home = meant(sim, plan, args, kwargs)
     else:
-        home = sim.resolve(asked)
+        home = sim.resolve(wanted)
         if home.type == "meta":
             return plan.func(*args, **kwargs)
         kwargs = {**kwargs, "device": CPU}
@@ -107,7 +130,17 @@ def placed(sim: Simulation, plan: Plan, args: tuple[Any, ...], kwargs: dict[str,
         kwargs = {**kwargs, "pin_memory": False}
     out = sim.draw(plan, args, kwargs, home) if plan.random else plan.func(*args, **kwargs)
     claim(sim, home, out, pinned=pinned)
+    if sim.observers and home.type == "cpu":
+        sim.created(out)
     return out
+
+
+def meant(sim: Simulation, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.device:
+    """Where C++ code that says `cpu` wants its result: with its arguments, and where it has none, with what it meets."""
+    given = list(mismatch.operands(plan, args, kwargs))
+    if given:
+        return mismatch.agree(sim, plan, given)
+    return home_of_gradient() or LOOSE
 
 
 def decomposed(sim: Simulation, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -126,6 +159,8 @@ def claim(sim: Simulation, home: torch.device, out: Any, *, pinned: bool = False
                 claim(sim, home, part)
             return
         if storage.place is None and not out.is_meta:  # type: ignore[attr-defined]
+            if sim.lacks and out.dtype in sim.lacks:
+                sim.check_dtype(home, out.dtype)
             storage.place = Place(home, sim.ledgers.get(home), storage.nbytes(), pinned=pinned)  # type: ignore[attr-defined]
     elif isinstance(out, (tuple, list)):
         for item in out:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, MutableMapping
 from typing import Any
 
 _ABSENT: Any = object()
+_UNTOUCHED = ("anydevice", "torch._C")  # what the simulator itself builds on
 
 
 class Patches:
@@ -13,33 +15,51 @@ class Patches:
 
     def __init__(self) -> None:
         self._saved: list[tuple[Any, str, Any]] = []
-        self._entries: list[tuple[dict[Any, Any], Any, Any]] = []
+        self._entries: list[tuple[MutableMapping[Any, Any], Any, Any]] = []
+        self._actions: list[Callable[[], None]] = []
+        self._replaced: dict[int, tuple[Any, Any]] = {}
 
     def set(self, owner: Any, name: str, value: Any) -> None:
         """Set `owner.name`; an attribute that `owner` only inherits is deleted again on `restore`."""
         self._saved.append((owner, name, vars(owner).get(name, _ABSENT)))
         setattr(owner, name, value)
 
-    def item(self, mapping: dict[Any, Any], key: Any, value: Any) -> None:
+    def item(self, mapping: MutableMapping[Any, Any], key: Any, value: Any) -> None:
         """Set `mapping[key]`."""
         self._entries.append((mapping, key, mapping.get(key, _ABSENT)))
         mapping[key] = value
 
     def everywhere(self, owner: Any, name: str, value: Any) -> None:
-        """Set `owner.name`, and whatever modules already took from there by `from owner import name`."""
+        """Set `owner.name`, and on `spread` whatever modules took from there by `from owner import name`."""
         original = getattr(owner, name)
         self.set(owner, name, value)
-        for module in list(sys.modules.values()):
-            try:
-                taken = [key for key, held in vars(module).items() if held is original]
-            except (TypeError, RuntimeError):  # not a module, or one that is being imported by another thread
+        for key, (first, known) in list(self._replaced.items()):
+            if known is original:  # replaced already: those who took the first get the last
+                self._replaced[key] = (first, value)
+        self._replaced[id(original)] = (original, value)
+
+    def spread(self) -> None:
+        """Look once through all modules for what `everywhere` has replaced."""
+        for name, module in list(sys.modules.items()):
+            if name.startswith(_UNTOUCHED):
                 continue
-            for key in taken:
-                if (module, key) != (owner, name):
-                    self.set(module, key, value)
+            try:
+                held = list(vars(module).items())
+            except (TypeError, RuntimeError):  # not a module, or one that another thread imports
+                continue
+            for key, value in held:
+                known = self._replaced.get(id(value))
+                if known is not None and known[0] is value:
+                    self.set(module, key, known[1])
+
+    def afterwards(self, action: Callable[[], None]) -> None:
+        """Run `action` at the beginning of `restore`."""
+        self._actions.append(action)
 
     def restore(self) -> None:
         """Put everything back."""
+        while self._actions:
+            self._actions.pop()()
         while self._entries:
             mapping, key, value = self._entries.pop()
             if value is _ABSENT:
@@ -52,3 +72,4 @@ class Patches:
                 delattr(owner, name)
             else:
                 setattr(owner, name, value)
+        self._replaced.clear()

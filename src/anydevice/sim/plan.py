@@ -25,6 +25,9 @@ class Plan:
         names: the names of its arguments, in the order of the schema.
         writes: the names of the arguments that it writes to.
         random: it draws from a generator.
+        outs: the names of its `out` arguments.
+        guarded: the arguments that a generated wrapper compares, where the operator has one.
+        pointwise: it goes through its tensors element by element.
     """
 
     func: torch._ops.OpOverload
@@ -33,6 +36,9 @@ class Plan:
     names: tuple[str, ...]
     writes: frozenset[str]
     random: bool
+    outs: frozenset[str]
+    guarded: frozenset[str]
+    pointwise: bool
 
 
 def read(func: torch._ops.OpOverload, handle: Handler) -> Plan:
@@ -45,6 +51,9 @@ def read(func: torch._ops.OpOverload, handle: Handler) -> Plan:
         names=tuple(a.name for a in arguments),
         writes=frozenset(a.name for a in arguments if a.alias_info is not None and a.alias_info.is_write),
         random=torch.Tag.nondeterministic_seeded in func.tags,
+        outs=frozenset(a.name for a in arguments if a.is_out),
+        guarded=frozenset(a.name for a in arguments if not a.kwarg_only or a.is_out),
+        pointwise=torch.Tag.pointwise in func.tags,
     )
 
 

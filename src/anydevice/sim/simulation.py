@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import threading
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -20,7 +21,7 @@ from anydevice.sim.plan import Plan
 from anydevice.worlds import World, parse
 
 # packages whose every module has an `install(patches, simulation)`
-_PARTS = ("anydevice.sim.tensor_api", "anydevice.sim.backends")
+_PARTS = ("anydevice.sim.tensor_api", "anydevice.sim.backends", "anydevice.sim.processes")
 
 _stack: list[Simulation] = []
 
@@ -36,6 +37,11 @@ def current() -> Simulation:
     return _stack[-1]
 
 
+def active() -> Simulation | None:
+    """The simulation that is active, if one is."""
+    return _stack[-1] if _stack else None
+
+
 class Simulation:
     """One simulated machine.
 
@@ -43,14 +49,25 @@ class Simulation:
         world: what it is.
         devices: its accelerators, as `torch.device`.
         ledgers: the memory of each of them.
+        generators: what each of them draws random numbers from.
+        lacks: dtypes that they cannot hold.
+        active: it is installed now.
+        initialised: a device has been used.
+        forked: this is the child of a process that had used a device.
         observers: told of copies and synchronisations (see `anydevice.sim.traffic`).
     """
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.devices = [interned(world.device_type, i) for i in range(world.count)] if world.device_type else []
-        self.ledgers = {device: Ledger(device, world.memory) for device in self.devices}
+        self.ledgers = {device: Ledger(device, world.memory, world.texts["out of memory"]) for device in self.devices}
+        self.lacks = frozenset(getattr(torch, name) for name in world.missing_dtypes)
+        self.generators: dict[torch.device, Any] = {}
         self.observers: list[Any] = []
+        self.active = False
+        self.initialised = False
+        self.forked = False
+        self.sync_debug_mode = 0
         self.dispatcher = Dispatcher(self)
         self._patches = Patches()
         self._local = threading.local()
@@ -86,6 +103,9 @@ class Simulation:
             index = self.current_index
         if index >= len(self.devices):
             raise self.invalid_ordinal(index)
+        if self.forked:
+            raise RuntimeError(self.world.texts["bad fork"])
+        self.initialised = True
         return self.devices[index]
 
     def not_built(self, kind: str) -> Exception:
@@ -95,7 +115,7 @@ class Simulation:
     def invalid_ordinal(self, index: int) -> Exception:
         """The error of asking for a device that the machine does not have."""
         kind: type[Exception] = getattr(torch, "AcceleratorError", RuntimeError)
-        return kind("CUDA error: invalid device ordinal")
+        return kind(self.world.texts["invalid ordinal"].format(index=index, count=len(self.devices)))
 
     def check_dtype(self, device: torch.device, dtype: torch.dtype) -> None:
         """Raise what the device says of a dtype that it cannot hold."""
@@ -105,7 +125,9 @@ class Simulation:
 
     def draw(self, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], home: torch.device | None) -> Any:
         """Run an operator that draws random numbers, from the generator of the device `home`."""
-        return plan.func(*args, **kwargs)
+        from anydevice.sim.backends import random
+
+        return random.draw(self, plan, args, kwargs, home)
 
     def copied(
         self, tensor: torch.Tensor, source: torch.device, target: torch.device, *, non_blocking: bool
@@ -115,11 +137,28 @@ class Simulation:
             for observer in self.observers:
                 observer.copied(tensor, source, target, non_blocking=non_blocking)
 
+    def created(self, tensor: torch.Tensor) -> None:
+        """Tell the observers that a factory made `tensor` on the CPU."""
+        for observer in self.observers:
+            observer.created(tensor)
+
     def synchronised(self, device: torch.device, how: str, nbytes: int = 0) -> None:
         """Tell the observers that the host waited for `device`, and how many bytes it got for it."""
-        if self.observers and device.type != "cpu":
-            for observer in self.observers:
-                observer.synchronised(device, how, nbytes)
+        if device.type == "cpu":
+            return
+        for observer in self.observers:
+            observer.synchronised(device, how, nbytes)
+        if self.sync_debug_mode and how != "synchronize":
+            if self.sync_debug_mode == 2:
+                raise RuntimeError("called a synchronizing CUDA operation")
+            warnings.warn("called a synchronizing CUDA operation", stacklevel=3)
+
+    def set_sync_debug_mode(self, mode: int | str) -> None:
+        """`torch.cuda.set_sync_debug_mode`: 0 or "default" says nothing, 1 "warn"s, 2 is an "error"."""
+        modes = {"default": 0, "warn": 1, "error": 2}
+        if mode not in (*modes, *modes.values()):
+            raise RuntimeError("invalid value of debug_mode, expected one of `default`, `warn`, `error`")
+        self.sync_debug_mode = modes[mode] if isinstance(mode, str) else mode
 
     def install(self) -> None:
         """Make PyTorch answer as on the simulated machine."""
@@ -130,12 +169,23 @@ class Simulation:
                 part = importlib.import_module(f"{name}.{module.name}")
                 if hasattr(part, "install"):
                     part.install(self._patches, self)
+        self._patches.spread()
+        self.active = True
         self.dispatcher.__enter__()  # type: ignore[no-untyped-call]
 
     def uninstall(self) -> None:
         """Give PyTorch back as it was."""
+        self.active = False
         self.dispatcher.__exit__(None, None, None)  # type: ignore[no-untyped-call]
         self._patches.restore()
+
+
+def enter(world: World) -> Simulation:
+    """Simulate a world for the rest of the process."""
+    simulation = Simulation(world)
+    simulation.install()
+    _stack.append(simulation)
+    return simulation
 
 
 @contextmanager

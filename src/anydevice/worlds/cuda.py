@@ -14,4 +14,39 @@ WORLD = World(
     has_streams=True,
     versions={"cuda": "12.6"},
     collectives=("gloo", "nccl"),
+    texts={
+        # c10/cuda/CUDACachingAllocator.cpp
+        "out of memory": (
+            "CUDA out of memory. Tried to allocate {wanted}. GPU {index} has a total capacity of {capacity} of which {free} "
+            "is free. Including non-PyTorch memory, this process has {used} memory in use. Of the allocated memory "
+            "{allocated} is allocated by PyTorch, and {cached} is reserved by PyTorch but unallocated. If reserved but "
+            "unallocated memory is large try setting PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid "
+            "fragmentation.  See documentation for Memory Management  "
+            "(https://pytorch.org/docs/stable/notes/cuda.html#environment-variables)"
+        ),
+        # torch/cuda/__init__.py, `_lazy_init`
+        "bad fork": (
+            "Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the "
+            "'spawn' start method"
+        ),
+        # c10/cuda/CUDAException.cpp
+        "invalid ordinal": (
+            "CUDA error: invalid device ordinal\n"
+            "GPU device may be out of range, do you have enough GPUs?\n"
+            "CUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be "
+            "incorrect.\n"
+            "For debugging consider passing CUDA_LAUNCH_BLOCKING=1\n"
+            "Compile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.\n"
+        ),
+        # c10/cuda/CUDAException.cpp
+        "device-side assert": (
+            "CUDA error: device-side assert triggered\n"
+            "Search for `cudaErrorAssert' in https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html for more "
+            "information.\n"
+            "CUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be "
+            "incorrect.\n"
+            "For debugging consider passing CUDA_LAUNCH_BLOCKING=1\n"
+            "Compile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.\n"
+        ),
+    },
 )

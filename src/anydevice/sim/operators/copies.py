@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import torch
+
+from anydevice.sim import mismatch
+from anydevice.sim.asked import LOOSE, asked
 from anydevice.sim.dispatch import claim, general
 from anydevice.sim.operators.registry import operator
-from anydevice.sim.place import device_of
+from anydevice.sim.place import Place, device_of, place_of, storage_of
 
 if TYPE_CHECKING:
     from anydevice.sim.plan import Plan
@@ -16,18 +20,23 @@ if TYPE_CHECKING:
 @operator("aten::copy_")
 def copy_(sim: Simulation, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The target stays where it is, the source may be anywhere (ATen/native/Copy.cpp)."""
-    target, source = args[:2]
-    sim.copied(source, device_of(source), device_of(target), non_blocking=bool(args[2:] and args[2]))
+    target, source = mismatch.settle(sim, list(mismatch.operands(plan, args[:2], {})))
+    sim.copied(source.tensor, source.device, target.device, non_blocking=bool(args[2:] and args[2]))
     return plan.func(*args, **kwargs)
 
 
 @operator("aten::_to_copy")
 def to_copy(sim: Simulation, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A copy on the device that is asked for (ATen/native/TensorConversions.cpp)."""
-    asked = kwargs.get("device")
-    if asked is None:
+    wanted = kwargs.get("device")
+    if wanted is None:
         return general(sim, plan, args, kwargs)
-    target = sim.resolve(asked)
+    if wanted.type == "cpu" and not asked.python:  # C++ code: "where that other tensor is"
+        home = device_of(args[0])
+        out = plan.func(*args, **kwargs)
+        claim(sim, LOOSE if home.type == "cpu" else home, out)
+        return out
+    target = sim.resolve(wanted)
     if target.type == "meta":
         return plan.func(*args, **kwargs)
     source = args[0]
@@ -36,3 +45,44 @@ def to_copy(sim: Simulation, plan: Plan, args: tuple[Any, ...], kwargs: dict[str
     claim(sim, target, out)
     sim.copied(source, device_of(source), target, non_blocking=bool(kwargs.get("non_blocking")))
     return out
+
+
+@operator(
+    "aten::slice_scatter", "aten::select_scatter", "aten::diagonal_scatter", "aten::as_strided_scatter", "aten::copy"
+)
+def copied_into(sim: Simulation, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A copy of the first tensor, into a part of which the second is copied (ATen/native/TensorShape.cpp)."""
+    target, source = mismatch.settle(sim, list(mismatch.operands(plan, args, kwargs)))[:2]
+    sim.copied(source.tensor, source.device, target.device, non_blocking=False)
+    out = plan.func(*args, **kwargs)
+    claim(sim, target.device, out)
+    return out
+
+
+@operator("aten::resize_as_", "aten::resize_as_sparse_", "aten::is_same_size", "aten::_has_same_storage_numel")
+def shape_only(sim: Simulation, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Only the shape of the second tensor matters."""
+    return recount(sim, plan, args, kwargs)
+
+
+@operator("aten::resize_", "aten::resize")
+def recount(sim: Simulation, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A storage that grows is a new allocation on its device."""
+    home = device_of(args[0])
+    before = place_of(args[0])
+    out = plan.func(*args, **kwargs)
+    if before is not None and isinstance(out, torch.Tensor):
+        storage = storage_of(out)
+        if storage.nbytes() != before.nbytes:
+            storage.place = Place(home, sim.ledgers.get(home), storage.nbytes(), pinned=before.pinned)  # type: ignore[attr-defined]
+    claim(sim, home, out)
+    return out
+
+
+@operator("aten::set_.source_Tensor", "aten::set_.source_Tensor_storage_offset", "aten::is_set_to")
+def share(sim: Simulation, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Both tensors are on one device; the storage keeps its place (ATen/native/TensorShape.cpp, `checkSetStorage`)."""
+    target, source = mismatch.settle(sim, list(mismatch.operands(plan, args, kwargs)))[:2]
+    if target.device != source.device and "set" == plan.func._schema.name.removeprefix("aten::").rstrip("_"):
+        raise mismatch.error([target, source], target.device)
+    return plan.func(*args, **kwargs)

@@ -16,7 +16,8 @@ _handlers: dict[str, Handler] = {}
 
 
 def operator(*names: str) -> Callable[[Handler], Handler]:
-    """Register a handler for operators by name: `aten::copy_` for all its overloads, `aten::index.Tensor` for one.
+    """Register a handler for operators by name: `aten::copy_` for all its overloads, `aten::index.Tensor` for one,
+    `aten::_foreach_*` for all that begin so.
 
     Names that this PyTorch lacks are ignored: operators come and go with its versions.
     """
@@ -36,7 +37,10 @@ def handler_of(func: torch._ops.OpOverload) -> Handler | None:
     _load()
     name: str = func._schema.name
     overload = func._schema.overload_name
-    return (_handlers.get(f"{name}.{overload}") if overload else None) or _handlers.get(name)
+    exact = (_handlers.get(f"{name}.{overload}") if overload else None) or _handlers.get(name)
+    if exact is not None:
+        return exact
+    return next((h for key, h in _handlers.items() if key.endswith("*") and name.startswith(key[:-1])), None)
 
 
 def _load() -> None:

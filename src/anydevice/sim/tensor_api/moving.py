@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from anydevice.sim.asked import asking
 from anydevice.sim.patches import Patches
 from anydevice.sim.place import CPU, device_of
 from anydevice.sim.simulation import Simulation, current
@@ -85,9 +86,10 @@ def _relocate(
     non_blocking: bool,
     memory_format: torch.memory_format | None,
 ) -> torch.Tensor:
-    moved: torch.Tensor = torch.ops.aten._to_copy.default(
-        tensor, device=target, dtype=dtype, non_blocking=non_blocking, memory_format=memory_format
-    )
+    with asking():
+        moved: torch.Tensor = torch.ops.aten._to_copy.default(
+            tensor, device=target, dtype=dtype, non_blocking=non_blocking, memory_format=memory_format
+        )
     return moved
 
 

@@ -1,0 +1,1 @@
+"""Sourced facts about PyTorch releases, CUDA drivers and compiled GPU architectures, as data with their dates."""

@@ -1,0 +1,1 @@
+"""The judges: one kind of trouble per module, found by walking this package."""
