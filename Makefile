@@ -23,7 +23,7 @@ demo: $(VENV)/.torch
 	$(BIN)/anydevice demo
 
 test: $(VENV)/.dev lint types
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -m "not slow"
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

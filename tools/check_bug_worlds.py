@@ -43,7 +43,9 @@ def run(path: Path, world: str) -> Seen:
     if done.returncode == 0:
         return Seen(None, "")
     lines = re.findall(rf'File "[^"]*{re.escape(path.name)}", line (\d+)', done.stderr)
-    errors = [text for text in done.stderr.splitlines() if re.match(r"[\w.]+(Error|Exception|Simulated|Interrupt)\b", text)]
+    errors = [
+        text for text in done.stderr.splitlines() if re.match(r"[\w.]+(Error|Exception|Simulated|Interrupt)\b", text)
+    ]
     return Seen(int(lines[-1]) if lines else None, errors[-1] if errors else done.stderr[-200:])
 
 

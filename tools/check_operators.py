@@ -29,6 +29,7 @@ Verdict = dict[str, Any]
 def work(names: list[str], samples: int) -> None:
     """In a process of its own: one line of JSON per operator."""
     import torch
+
     from operator_comparison import examine
 
     torch.set_num_threads(1)
@@ -99,7 +100,7 @@ def main() -> int:
     )
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument(
-        "--samples", type=int, default=0, help="at most so many samples of each operator (default: all)"
+        "--samples", type=int, default=0, help="at most so many of each operator (default: all)"
     )
     parser.add_argument(
         "--exceptions", type=Path, default=EXCEPTIONS, metavar="FILE", help="instead of those of the tests"

@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from anydevice.sim import device_checks  # noqa: E402
+from anydevice.sim import device_checks
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,6 @@ VERBS = {
     "fix": "Rewrite it so that it runs on any device.",
     "sim": "Run a program as if on another machine.",
     "rules": "List the rules, or explain one.",
-    "env": "Plan, check and write environments of PyTorch.",
     "demo": "Scan, fix and train a small legacy project.",
 }
 

@@ -1,7 +1,7 @@
 """Simulated accelerators: CUDA, ROCm, MPS and XPU code run for real, with real numbers, on a machine that has none.
 
-    with anydevice.sim.simulate("cuda:2"):
-        model.to("cuda:1")
+with anydevice.sim.simulate("cuda:2"):
+    model.to("cuda:1")
 """
 
 from anydevice.sim.errors import NotSimulated

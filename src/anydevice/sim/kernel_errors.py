@@ -23,13 +23,44 @@ _WIDER = {torch.float16: torch.float32, torch.bfloat16: torch.float32, torch.com
 # NLLLoss2d,MultiMarginLoss,MultiLabelMarginCriterion,TensorCompare}.cu).
 _ASSERTS = frozenset(
     "aten::" + name
-    for name in """
-    _embedding_bag _embedding_bag_forward_only _index_put_impl_ _unsafe_index _unsafe_index_put binary_cross_entropy
-    binary_cross_entropy_backward embedding embedding_dense_backward gather index index_add index_add_ index_copy
-    index_copy_ index_fill index_fill_ index_put index_put_ index_reduce index_reduce_ index_select multi_margin_loss
-    multilabel_margin_loss_forward multinomial nll_loss2d_forward nll_loss_forward put put_ scatter scatter_
-    scatter_add scatter_add_ scatter_reduce scatter_reduce_ take
-    """.split()
+    for name in [
+        "_embedding_bag",
+        "_embedding_bag_forward_only",
+        "_index_put_impl_",
+        "_unsafe_index",
+        "_unsafe_index_put",
+        "binary_cross_entropy",
+        "binary_cross_entropy_backward",
+        "embedding",
+        "embedding_dense_backward",
+        "gather",
+        "index",
+        "index_add",
+        "index_add_",
+        "index_copy",
+        "index_copy_",
+        "index_fill",
+        "index_fill_",
+        "index_put",
+        "index_put_",
+        "index_reduce",
+        "index_reduce_",
+        "index_select",
+        "multi_margin_loss",
+        "multilabel_margin_loss_forward",
+        "multinomial",
+        "nll_loss2d_forward",
+        "nll_loss_forward",
+        "put",
+        "put_",
+        "scatter",
+        "scatter_",
+        "scatter_add",
+        "scatter_add_",
+        "scatter_reduce",
+        "scatter_reduce_",
+        "take",
+    ]
 )
 _BY_VALUE = re.compile(
     r"(?<!Dimension )out of (range|bounds)|probability tensor contains|should be between 0 and 1"

@@ -49,7 +49,9 @@ def find_script(name: str) -> Path:
         with Path(command).open("rb") as file:
             if b"python" in file.readline(1000):
                 return Path(command)
-        raise FileNotFoundError(f"'{name}' is a command, but not a Python script; only Python programs can be simulated")
+        raise FileNotFoundError(
+            f"'{name}' is a command, but not a Python script; only Python programs can be simulated"
+        )
     what = "a folder without __main__.py" if path.is_dir() else "not found"
     raise FileNotFoundError(f"cannot run '{name}': {what}")
 

@@ -36,7 +36,8 @@ class Patches:
         for key, (first, known) in list(self._replaced.items()):
             if known is original:  # replaced already: those who took the first get the last
                 self._replaced[key] = (first, value)
-        self._replaced[id(original)] = (original, value)
+        if callable(original):  # a constant such as False is in every module
+            self._replaced[id(original)] = (original, value)
 
     def spread(self) -> None:
         """Look once through all modules for what `everywhere` has replaced."""

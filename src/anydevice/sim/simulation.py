@@ -129,9 +129,7 @@ class Simulation:
 
         return random.draw(self, plan, args, kwargs, home)
 
-    def copied(
-        self, tensor: torch.Tensor, source: torch.device, target: torch.device, *, non_blocking: bool
-    ) -> None:
+    def copied(self, tensor: torch.Tensor, source: torch.device, target: torch.device, *, non_blocking: bool) -> None:
         """Tell the observers that `tensor` was copied between devices."""
         if self.observers and source is not target:
             for observer in self.observers:

@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from anydevice.sim import NotSimulated, simulate  # noqa: E402
+from anydevice.sim import NotSimulated, simulate
 
 
 @torch.library.custom_op("anydevice_test::everywhere", mutates_args=())

@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from anydevice.sim import simulate  # noqa: E402
+from anydevice.sim import simulate
 
 # the gradients of these begin with zeros that are made with the options of another tensor
 GRADIENTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {

@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from anydevice.sim import simulate  # noqa: E402
+from anydevice.sim import simulate
 
 F = torch.nn.functional
 NEW_WORDING = hasattr(torch, "AcceleratorError")

@@ -66,7 +66,9 @@ def test_a_browser_shows_plot_and_table_and_sorts(summary, tmp_path):
         timeout=120,
         check=True,
     )
-    counts = [int(key) for key in re.findall(r'<tr>(?:<td data-key="[^"]*">.*?</td>){5}<td data-key="(\d+)"', done.stdout)]
+    counts = [
+        int(key) for key in re.findall(r'<tr>(?:<td data-key="[^"]*">.*?</td>){5}<td data-key="(\d+)"', done.stdout)
+    ]
     assert len(counts) == len(summary.rows)
     assert counts == sorted(counts, reverse=False) or counts == sorted(counts, reverse=True)
     assert done.stdout.count("<rect") >= 3

@@ -12,7 +12,7 @@ from anydevice.sim.patches import Patches
 from anydevice.sim.simulation import Simulation
 
 
-class device_index:  # noqa: N801 - the name that programs use
+class device_index:
     """`with torch.accelerator.device_index(1):`; does nothing for None."""
 
     def __init__(self, device: int | None, /) -> None:
@@ -46,7 +46,8 @@ def install(patches: Patches, simulation: Simulation) -> None:
     if kind is None:
         patches.set(torch._C, "_accelerator_getAccelerator", lambda: None)
         answers |= dict.fromkeys(
-            ("synchronize", "current_device_index", "current_stream", "set_device_index", "empty_cache"), _none_available
+            ("synchronize", "current_device_index", "current_stream", "set_device_index", "empty_cache"),
+            _none_available,
         )
     else:
         answers |= {
@@ -70,7 +71,18 @@ def _none_available(*args: Any, **kwargs: Any) -> Any:
 
 
 def _dtypes(simulation: Simulation, index: int) -> set[torch.dtype]:
-    names = "float32 float64 float16 bfloat16 int8 int16 int32 int64 uint8 bool complex64 complex128".split()
+    names = [
+        "float32",
+        "float64",
+        "float16",
+        "bfloat16",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "uint8",
+        "bool",
+        "complex64",
+        "complex128",
+    ]
     return {getattr(torch, name) for name in names if name not in simulation.world.missing_dtypes}
-
-

@@ -16,25 +16,123 @@ from anydevice.sim.patches import Patches
 from anydevice.sim.place import device_of
 from anydevice.sim.simulation import Simulation
 
-LOWER = """
-    conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d convolution prelu addmm addmv addr
-    matmul __matmul__ __rmatmul__ einsum mm mv vecdot linear addbmm baddbmm bmm chain_matmul multi_dot lstm_cell gru_cell
-    rnn_tanh_cell rnn_relu_cell scaled_dot_product_attention lstm gru rnn_tanh rnn_relu
-""".split()
-FLOAT32 = """
-    acos asin cosh erfinv exp expm1 log log10 log2 log1p reciprocal rsqrt sinh tan pow __pow__ __rpow__ softplus
-    layer_norm native_layer_norm rms_norm group_norm frobenius_norm nuclear_norm cosine_similarity poisson_nll_loss
-    cosine_embedding_loss nll_loss nll_loss_nd nll_loss2d cross_entropy_loss hinge_embedding_loss kl_div l1_loss
-    smooth_l1_loss huber_loss mse_loss margin_ranking_loss multilabel_margin_loss soft_margin_loss triplet_margin_loss
-    multi_margin_loss binary_cross_entropy_with_logits dist pdist cdist renorm logsumexp norm upsample_nearest1d
-    _upsample_nearest_exact1d upsample_nearest2d _upsample_nearest_exact2d upsample_nearest3d _upsample_nearest_exact3d
-    upsample_linear1d upsample_bilinear2d _upsample_bilinear2d_aa upsample_trilinear3d upsample_bicubic2d
-    _upsample_bicubic2d_aa
-""".split()
-FLOAT32_UNLESS_ASKED = "prod softmax log_softmax cumprod cumsum vector_norm matrix_norm sum".split()
-WIDEST = """
-    addcdiv addcmul atan2 bilinear cross dot vdot grid_sampler index_put tensordot scatter_add cat concat concatenate stack
-""".split()
+LOWER = [
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_tbc",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
+    "convolution",
+    "prelu",
+    "addmm",
+    "addmv",
+    "addr",
+    "matmul",
+    "__matmul__",
+    "__rmatmul__",
+    "einsum",
+    "mm",
+    "mv",
+    "vecdot",
+    "linear",
+    "addbmm",
+    "baddbmm",
+    "bmm",
+    "chain_matmul",
+    "multi_dot",
+    "lstm_cell",
+    "gru_cell",
+    "rnn_tanh_cell",
+    "rnn_relu_cell",
+    "scaled_dot_product_attention",
+    "lstm",
+    "gru",
+    "rnn_tanh",
+    "rnn_relu",
+]
+FLOAT32 = [
+    "acos",
+    "asin",
+    "cosh",
+    "erfinv",
+    "exp",
+    "expm1",
+    "log",
+    "log10",
+    "log2",
+    "log1p",
+    "reciprocal",
+    "rsqrt",
+    "sinh",
+    "tan",
+    "pow",
+    "__pow__",
+    "__rpow__",
+    "softplus",
+    "layer_norm",
+    "native_layer_norm",
+    "rms_norm",
+    "group_norm",
+    "frobenius_norm",
+    "nuclear_norm",
+    "cosine_similarity",
+    "poisson_nll_loss",
+    "cosine_embedding_loss",
+    "nll_loss",
+    "nll_loss_nd",
+    "nll_loss2d",
+    "cross_entropy_loss",
+    "hinge_embedding_loss",
+    "kl_div",
+    "l1_loss",
+    "smooth_l1_loss",
+    "huber_loss",
+    "mse_loss",
+    "margin_ranking_loss",
+    "multilabel_margin_loss",
+    "soft_margin_loss",
+    "triplet_margin_loss",
+    "multi_margin_loss",
+    "binary_cross_entropy_with_logits",
+    "dist",
+    "pdist",
+    "cdist",
+    "renorm",
+    "logsumexp",
+    "norm",
+    "upsample_nearest1d",
+    "_upsample_nearest_exact1d",
+    "upsample_nearest2d",
+    "_upsample_nearest_exact2d",
+    "upsample_nearest3d",
+    "_upsample_nearest_exact3d",
+    "upsample_linear1d",
+    "upsample_bilinear2d",
+    "_upsample_bilinear2d_aa",
+    "upsample_trilinear3d",
+    "upsample_bicubic2d",
+    "_upsample_bicubic2d_aa",
+]
+FLOAT32_UNLESS_ASKED = ["prod", "softmax", "log_softmax", "cumprod", "cumsum", "vector_norm", "matrix_norm", "sum"]
+WIDEST = [
+    "addcdiv",
+    "addcmul",
+    "atan2",
+    "bilinear",
+    "cross",
+    "dot",
+    "vdot",
+    "grid_sampler",
+    "index_put",
+    "tensordot",
+    "scatter_add",
+    "cat",
+    "concat",
+    "concatenate",
+    "stack",
+]
 BANNED = ["binary_cross_entropy"]
 
 Policy = Callable[[str, Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
@@ -129,7 +227,7 @@ def _wrapped(original: Callable[..., Any], policy: Policy, kind: str) -> Callabl
     return call
 
 
-class _cpu_autocast_off:  # noqa: N801
+class _cpu_autocast_off:
     def __enter__(self) -> None:
         torch.set_autocast_enabled("cpu", False)
 
@@ -158,5 +256,3 @@ def install(patches: Patches, simulation: Simulation) -> None:
 def _is_c(function: object) -> bool:
     """Is it written in C? What is written in Python calls the ones that are."""
     return not hasattr(function, "__code__")
-
-

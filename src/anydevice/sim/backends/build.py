@@ -29,23 +29,23 @@ def install(patches: Patches, simulation: Simulation) -> None:
 class _Nvtx(SimpleNamespace):
     """Marks for a profiler that is not there."""
 
-    def rangePushA(self, message: str) -> int:  # noqa: N802 - NVTX's names
+    def rangePushA(self, message: str) -> int:
         return 0
 
-    def rangePop(self) -> int:  # noqa: N802
+    def rangePop(self) -> int:
         return 0
 
-    def rangeStartA(self, message: str) -> int:  # noqa: N802
+    def rangeStartA(self, message: str) -> int:
         return 1
 
-    def rangeEnd(self, handle: int) -> None:  # noqa: N802
+    def rangeEnd(self, handle: int) -> None:
         return None
 
-    def markA(self, message: str) -> None:  # noqa: N802
+    def markA(self, message: str) -> None:
         return None
 
-    def deviceRangeStart(self, *arguments: Any) -> object:  # noqa: N802
+    def deviceRangeStart(self, *arguments: Any) -> object:
         return object()
 
-    def deviceRangeEnd(self, *arguments: Any) -> None:  # noqa: N802
+    def deviceRangeEnd(self, *arguments: Any) -> None:
         return None

@@ -122,7 +122,9 @@ def capability(device: Any = None) -> Any:
     world = current().world
     if world.capability is not None:
         return world.capability
-    return {key: value for key, value in vars(DeviceProperties(current(), 0)).items() if key.startswith(("has_", "max_"))}
+    return {
+        key: value for key, value in vars(DeviceProperties(current(), 0)).items() if key.startswith(("has_", "max_"))
+    }
 
 
 def properties(device: Any = None) -> DeviceProperties:

@@ -81,7 +81,7 @@ class Graph:
         self.capture_end()
 
 
-class graph:  # noqa: N801 - the name that programs use
+class graph:
     """`with torch.cuda.graph(g):`."""
 
     def __init__(self, cuda_graph: Graph, pool: Any = None, stream: Any = None, **options: Any) -> None:

@@ -41,7 +41,9 @@ def nested_stats(device: Any = None) -> dict[str, Any]:
         "active": pools(blocks, blocks, book.allocations, book.frees),
         "inactive_split": pools(0, 0, 0, 0),
         "allocated_bytes": in_use,
-        "reserved_bytes": pools(book.reserved, book.reserved_peak, book.reserved_peak, book.reserved_peak - book.reserved),
+        "reserved_bytes": pools(
+            book.reserved, book.reserved_peak, book.reserved_peak, book.reserved_peak - book.reserved
+        ),
         "active_bytes": in_use,
         "inactive_split_bytes": pools(book.reserved - book.allocated, 0, 0, 0),
         "requested_bytes": pools(book.requested, book.requested_peak, book.requested_peak, 0),

@@ -186,5 +186,3 @@ def _made(device: torch.device, seed: int) -> Generator:
     _known[generator._cdata] = generator
     generator.manual_seed(seed)
     return generator
-
-

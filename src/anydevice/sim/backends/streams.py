@@ -29,7 +29,9 @@ class Stream:
             raise RuntimeError(f"the world '{simulation.world}' has no streams")
         if "stream_ptr" in ids:
             raise NotSimulated("streams of other libraries")
-        self.device = simulation.resolve(self.kind or simulation.world.device_type or "cuda" if device is None else device)
+        self.device = simulation.resolve(
+            self.kind or simulation.world.device_type or "cuda" if device is None else device
+        )
         self.priority = priority
         self.stream_id = ids["stream_id"] if "stream_id" in ids else next(_ids)
         self._outer: list[Stream] = []
@@ -105,7 +107,7 @@ class Event:
         self, device: Any = None, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False
     ) -> None:
         if isinstance(device, bool):  # the back ends' own events begin with `enable_timing`
-            device, enable_timing, blocking = None, device, enable_timing
+            device, enable_timing = None, device
         self.device = current().resolve(current().world.device_type or "cuda" if device is None else device)
         self._timed = enable_timing
         self._time: float | None = None

@@ -83,6 +83,6 @@ def recount(sim: Simulation, plan: Plan, args: tuple[Any, ...], kwargs: dict[str
 def share(sim: Simulation, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Both tensors are on one device; the storage keeps its place (ATen/native/TensorShape.cpp, `checkSetStorage`)."""
     target, source = mismatch.settle(sim, list(mismatch.operands(plan, args, kwargs)))[:2]
-    if target.device != source.device and "set" == plan.func._schema.name.removeprefix("aten::").rstrip("_"):
+    if target.device != source.device and plan.func._schema.name.removeprefix("aten::").rstrip("_") == "set":
         raise mismatch.error([target, source], target.device)
     return plan.func(*args, **kwargs)

@@ -38,9 +38,11 @@ def by_tensors(sim: Simulation, plan: Plan, args: tuple[Any, ...], kwargs: dict[
                     given,
                 )
         elif not (operand.name == "values" and operand.tensor.dim() == 0):
-            raise mismatch.error(given[:1] + [operand], _first_accelerator(given))
+            raise mismatch.error([*given[:1], operand], _first_accelerator(given))
     if "accumulate" in plan.names and _accumulates(plan, args, kwargs) and target.type == "cuda":
         _refuse_stray_values(given, target)
+    if any(o.name == "indices" and not o.tensor.dtype.is_signed for o in given):  # a mask: the host asks for its size
+        sim.synchronised(target, "mask", 8)
     out = plan.func(*args, **kwargs)
     claim(sim, target, out)
     return out

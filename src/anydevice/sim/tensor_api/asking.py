@@ -14,13 +14,43 @@ from anydevice.sim.asked import asked
 from anydevice.sim.patches import Patches
 from anydevice.sim.simulation import Simulation
 
-_FACTORIES = """
-    arange bartlett_window blackman_window empty empty_like empty_permuted empty_quantized empty_strided eye from_file
-    full full_like hamming_window hann_window kaiser_window linspace logspace normal ones ones_like rand rand_like
-    randint randint_like randn randn_like randperm range scalar_tensor tril_indices triu_indices zeros zeros_like
-""".split()
-_METHODS = "new_empty new_empty_strided new_full new_ones new_zeros".split()
-_TRANSFORMS = "fftfreq rfftfreq".split()
+_FACTORIES = [
+    "arange",
+    "bartlett_window",
+    "blackman_window",
+    "empty",
+    "empty_like",
+    "empty_permuted",
+    "empty_quantized",
+    "empty_strided",
+    "eye",
+    "from_file",
+    "full",
+    "full_like",
+    "hamming_window",
+    "hann_window",
+    "kaiser_window",
+    "linspace",
+    "logspace",
+    "normal",
+    "ones",
+    "ones_like",
+    "rand",
+    "rand_like",
+    "randint",
+    "randint_like",
+    "randn",
+    "randn_like",
+    "randperm",
+    "range",
+    "scalar_tensor",
+    "tril_indices",
+    "triu_indices",
+    "zeros",
+    "zeros_like",
+]
+_METHODS = ["new_empty", "new_empty_strided", "new_full", "new_ones", "new_zeros"]
+_TRANSFORMS = ["fftfreq", "rfftfreq"]
 
 
 def install(patches: Patches, simulation: Simulation) -> None:

@@ -68,7 +68,13 @@ def _land(made: torch.Tensor, home: torch.device, *, requires_grad: bool) -> tor
 
 
 def tensor(
-    data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False, **more: Any
+    data: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+    **more: Any,
 ) -> torch.Tensor:
     """`torch.tensor`."""
     home = _home(data, device)
@@ -134,6 +140,8 @@ def _sparse(original: Callable[..., Any], count: int) -> Callable[..., Any]:
         if home.type in ("cpu", "meta") and not isinstance(values, torch.Tensor):
             return original(*args, device=home, dtype=dtype, **kwargs)
         indices = [as_tensor(item, device=home) for item in args[:count]]
-        return original(*indices, as_tensor(values, dtype=dtype, device=home), *args[count + 1 :], dtype=dtype, **kwargs)
+        return original(
+            *indices, as_tensor(values, dtype=dtype, device=home), *args[count + 1 :], dtype=dtype, **kwargs
+        )
 
     return make

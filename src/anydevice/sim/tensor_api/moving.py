@@ -24,7 +24,7 @@ def install(patches: Patches, simulation: Simulation) -> None:
 
 def to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
     """`torch.Tensor.to`."""
-    if args and isinstance(args[0], torch.Tensor) or "other" in kwargs:
+    if (args and isinstance(args[0], torch.Tensor)) or "other" in kwargs:
         other = kwargs.pop("other", None)
         if other is None:
             other, args = args[0], args[1:]

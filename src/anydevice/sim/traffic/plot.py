@@ -41,7 +41,7 @@ def plot(events: Sequence[Event], seconds: float) -> str:
             out.append(_bar("sync", x, ground - tall, step, tall, title))
     for share in (0, 0.25, 0.5, 0.75, 1):
         x = LEFT + share * inner
-        anchor = {0: "start", 1: "end"}.get(share, "middle")
+        anchor = "start" if share == 0 else "end" if share == 1 else "middle"
         out.append(f'<text x="{x:.1f}" y="{ground + 20}" text-anchor="{anchor}">{duration(share * seconds)}</text>')
     out.append("</svg>")
     return "\n".join(out)

@@ -60,10 +60,10 @@ class Event:
 class Recorder:
     """Keeps the events of a simulation.
 
-        recorder = Recorder()
-        with simulate("cuda") as simulation, recorder.listening(simulation):
-            ...
-        summary.of(recorder)
+    recorder = Recorder()
+    with simulate("cuda") as simulation, recorder.listening(simulation):
+        ...
+    summary.of(recorder)
     """
 
     def __init__(self) -> None:

@@ -5,8 +5,8 @@ import os
 import sys
 from importlib.machinery import PathFinder
 
-_here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - nothing is imported here that need not be
-sys.path[:] = [path for path in sys.path if os.path.abspath(path) != _here]  # noqa: PTH100
+_here = os.path.dirname(os.path.abspath(__file__))
+sys.path[:] = [path for path in sys.path if os.path.abspath(path) != _here]
 
 if "ANYDEVICE_SIM" in os.environ and importlib.util.find_spec("anydevice") is not None:
     from anydevice.sim_startup import AfterTorch

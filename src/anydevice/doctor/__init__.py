@@ -1,1 +1,0 @@
-"""What is wrong with a PyTorch environment, and exactly how to mend it. Nothing here imports torch."""

@@ -1,1 +1,0 @@
-"""Judges files that say what to install: wrong builds, impossible pins and traps, with line and mend."""
