@@ -99,9 +99,7 @@ def main() -> int:
         "--only", nargs="+", metavar="NAME", help="these operators (name.variant), or all that begin so with *"
     )
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument(
-        "--samples", type=int, default=0, help="at most so many of each operator (default: all)"
-    )
+    parser.add_argument("--samples", type=int, default=0, help="at most so many of each operator (default: all)")
     parser.add_argument(
         "--exceptions", type=Path, default=EXCEPTIONS, metavar="FILE", help="instead of those of the tests"
     )
