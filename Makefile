@@ -23,7 +23,7 @@ demo: $(VENV)/.torch
 	$(BIN)/anydevice demo
 
 test: $(VENV)/.dev lint types
-	$(BIN)/python -m pytest -q -m "not slow"
+	$(BIN)/python -m pytest -q -m "not exhaustive"
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

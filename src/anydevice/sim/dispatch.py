@@ -11,7 +11,7 @@ from anydevice.sim import custom_operators, kernel_errors, mismatch
 from anydevice.sim.asked import LOOSE, asked, home_of_gradient
 from anydevice.sim.errors import NotSimulated
 from anydevice.sim.operators import registry
-from anydevice.sim.place import CPU, Place, device_of, storage_of
+from anydevice.sim.place import CPU, Place, device_of, parts_of, storage_of
 from anydevice.sim.plan import Handler, Plan, has_device_argument, read
 
 if TYPE_CHECKING:
@@ -165,16 +165,6 @@ def claim(sim: Simulation, home: torch.device, out: Any, *, pinned: bool = False
     elif isinstance(out, (tuple, list)):
         for item in out:
             claim(sim, home, item)
-
-
-def parts_of(tensor: Tensor) -> Iterator[Tensor]:
-    """The tensors that a sparse tensor is made of."""
-    if tensor.layout is torch.sparse_coo:
-        yield from (tensor._indices(), tensor._values())
-    elif tensor.layout in (torch.sparse_csr, torch.sparse_bsr):
-        yield from (tensor.crow_indices(), tensor.col_indices(), tensor.values())
-    elif tensor.layout in (torch.sparse_csc, torch.sparse_bsc):
-        yield from (tensor.ccol_indices(), tensor.row_indices(), tensor.values())
 
 
 def flatten(args: Iterable[Any], kwargs: dict[str, Any]) -> Iterator[Any]:

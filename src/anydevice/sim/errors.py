@@ -1,6 +1,14 @@
-"""What the simulator itself refuses. Errors that the simulated machine raises are made where it raises them."""
+"""What the simulator itself refuses, and the types of what the simulated machine raises."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+# PyTorch before 2.8 raises a RuntimeError for what an accelerator reports
+AcceleratorError: type[RuntimeError] = getattr(torch, "AcceleratorError", RuntimeError)
 
 
 class NotSimulated(NotImplementedError):
@@ -13,3 +21,12 @@ class NotSimulated(NotImplementedError):
 
     def __init__(self, what: str, instead: str = "run this part on the real device, or leave it out of the simulation"):
         super().__init__(f"anydevice does not simulate {what}; {instead}")
+
+
+def refusing(what: str) -> Callable[..., Any]:
+    """A stand-in for the function `what`, which raises `NotSimulated` when it is called."""
+
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        raise NotSimulated(what)
+
+    return refuse

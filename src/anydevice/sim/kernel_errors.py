@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from anydevice.sim.asked import LOOSE
+from anydevice.sim.errors import AcceleratorError
 from anydevice.sim.mismatch import annotate, operands
 from anydevice.sim.place import CPU
 
@@ -81,8 +82,7 @@ def answer(sim: Simulation, plan: Plan, args: tuple[Any, ...], kwargs: dict[str,
     if _LACKS_KERNEL.search(text):
         return in_wider_type(sim, plan, args, kwargs, failure)
     if plan.func._schema.name in _ASSERTS and _BY_VALUE.search(text) and "device-side assert" in sim.world.texts:
-        kind: type[RuntimeError] = getattr(torch, "AcceleratorError", RuntimeError)
-        raised = annotate(kind(sim.world.texts["device-side assert"]), operands(plan, args, kwargs))
+        raised = annotate(AcceleratorError(sim.world.texts["device-side assert"]), operands(plan, args, kwargs))
         if hasattr(raised, "add_note"):
             raised.add_note(f"the CPU says: {text}")
         raise raised from None

@@ -9,7 +9,7 @@ import torch
 
 from anydevice.sim import device_checks
 from anydevice.sim.asked import LOOSE
-from anydevice.sim.place import CPU, Place, device_of, place_of, storage_of
+from anydevice.sim.place import CPU, Place, device_of, parts_of, place_of, storage_of
 
 if TYPE_CHECKING:
     from anydevice.sim.plan import Plan
@@ -93,8 +93,6 @@ def settle(sim: Simulation, given: list[Operand]) -> list[Operand]:
 
 def put(sim: Simulation, tensor: torch.Tensor, home: torch.device) -> torch.device:
     """Place a tensor that is nowhere yet."""
-    from anydevice.sim.dispatch import parts_of
-
     try:
         storages = [storage_of(tensor)]
     except NotImplementedError:

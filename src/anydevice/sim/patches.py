@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any
 
 _ABSENT: Any = object()
@@ -38,6 +38,12 @@ class Patches:
                 self._replaced[key] = (first, value)
         if callable(original):  # a constant such as False is in every module
             self._replaced[id(original)] = (original, value)
+
+    def known(self, owner: Any, values: Mapping[str, Any]) -> None:
+        """Set those attributes `everywhere` that this version of PyTorch has; none where there is no `owner`."""
+        for name, value in values.items():
+            if hasattr(owner, name):
+                self.everywhere(owner, name, value)
 
     def spread(self) -> None:
         """Look once through all modules for what `everywhere` has replaced."""

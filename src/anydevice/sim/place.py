@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from types import CodeType
 from typing import TYPE_CHECKING
 
@@ -80,8 +81,15 @@ def _part(tensor: torch.Tensor) -> torch.Tensor | None:
     if functorch.is_functorch_wrapped_tensor(tensor):
         return functorch.get_unwrapped(tensor)
     with torch._C.DisableTorchFunctionSubclass():
-        if tensor.layout is torch.sparse_coo:
-            return tensor._values()
-        if tensor.layout in (torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc):
-            return tensor.values()
-    return None
+        parts = list(parts_of(tensor))
+    return parts[-1] if parts else None
+
+
+def parts_of(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
+    """The tensors that a sparse tensor is made of."""
+    if tensor.layout is torch.sparse_coo:
+        yield from (tensor._indices(), tensor._values())
+    elif tensor.layout in (torch.sparse_csr, torch.sparse_bsr):
+        yield from (tensor.crow_indices(), tensor.col_indices(), tensor.values())
+    elif tensor.layout in (torch.sparse_csc, torch.sparse_bsc):
+        yield from (tensor.ccol_indices(), tensor.row_indices(), tensor.values())

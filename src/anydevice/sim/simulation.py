@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from anydevice.sim.dispatch import Dispatcher
-from anydevice.sim.errors import NotSimulated
+from anydevice.sim.errors import AcceleratorError, NotSimulated
 from anydevice.sim.memory import Ledger
 from anydevice.sim.patches import Patches
 from anydevice.sim.place import CPU, interned
@@ -104,7 +104,7 @@ class Simulation:
         if index >= len(self.devices):
             raise self.invalid_ordinal(index)
         if self.forked:
-            raise RuntimeError(self.world.texts["bad fork"])
+            raise self.bad_fork()
         self.initialised = True
         return self.devices[index]
 
@@ -112,10 +112,17 @@ class Simulation:
         """The error of a PyTorch that is not built for `kind` of device."""
         return AssertionError(f"Torch not compiled with {kind.upper()} enabled")
 
+    def bad_fork(self) -> Exception:
+        """The error of a child that was forked after its parent had used a device (`_lazy_init` of torch.cuda and torch.xpu)."""
+        kind = (self.world.device_type or "").upper()
+        return RuntimeError(
+            f"Cannot re-initialize {kind} in forked subprocess. To use {kind} with multiprocessing, you must use the "
+            "'spawn' start method"
+        )
+
     def invalid_ordinal(self, index: int) -> Exception:
         """The error of asking for a device that the machine does not have."""
-        kind: type[Exception] = getattr(torch, "AcceleratorError", RuntimeError)
-        return kind(self.world.texts["invalid ordinal"].format(index=index, count=len(self.devices)))
+        return AcceleratorError(self.world.texts["invalid ordinal"].format(index=index, count=len(self.devices)))
 
     def check_dtype(self, device: torch.device, dtype: torch.dtype) -> None:
         """Raise what the device says of a dtype that it cannot hold."""

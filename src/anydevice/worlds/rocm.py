@@ -24,11 +24,6 @@ WORLD = World(
             "fragmentation.  See documentation for Memory Management  "
             "(https://pytorch.org/docs/stable/notes/cuda.html#environment-variables)"
         ),
-        # torch/cuda/__init__.py, `_lazy_init`
-        "bad fork": (
-            "Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the "
-            "'spawn' start method"
-        ),
         # c10/cuda/CUDAException.cpp
         "invalid ordinal": (
             "HIP error: invalid device ordinal\n"

@@ -20,11 +20,6 @@ WORLD = World(
             "allocated memory {allocated} is allocated by PyTorch, and {cached} is reserved by PyTorch but unallocated. "
             "Please use `empty_cache` to release all unoccupied cached memory."
         ),
-        # torch/xpu/__init__.py, `_lazy_init`
-        "bad fork": (
-            "Cannot re-initialize XPU in forked subprocess. To use XPU with multiprocessing, you must use the "
-            "'spawn' start method"
-        ),
         # c10/xpu/XPUFunctions.cpp, `check_device_index`
         "invalid ordinal": "The device index is out of range. It must be in [0, {count}), but got {index}.",
     },

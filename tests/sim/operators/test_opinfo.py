@@ -1,4 +1,4 @@
-"""PyTorch's own operator database in the simulated world: a sample of it in every run, the whole where slow tests run."""
+"""PyTorch's own operator database in the simulated world: a sample of it in every run, the whole where exhaustive tests run."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_every_exception_has_a_reason() -> None:
         assert all(len(reason) > 20 for reason in entries.values())
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_all_operators_are_right_but_those_listed() -> None:
     done = check("--jobs", "2")
     assert done.returncode == 0, done.stdout + done.stderr

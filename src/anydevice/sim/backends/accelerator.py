@@ -61,9 +61,7 @@ def install(patches: Patches, simulation: Simulation) -> None:
             "synchronize": synchronize,
             "get_device_capability": lambda device=None: {"supported_dtypes": _dtypes(simulation, index_of(device))},
         }
-    for name, answer in answers.items():
-        if hasattr(accelerator, name):
-            patches.everywhere(accelerator, name, answer)
+    patches.known(accelerator, answers)
 
 
 def _none_available(*args: Any, **kwargs: Any) -> Any:

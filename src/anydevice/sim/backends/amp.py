@@ -7,11 +7,12 @@ wrapped here: the lists are those of ATen/autocast_mode.h, which CUDA, XPU and M
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
+from anydevice.sim.nested import tensors_in
 from anydevice.sim.patches import Patches
 from anydevice.sim.place import device_of
 from anydevice.sim.simulation import Simulation
@@ -178,7 +179,7 @@ def float32_unless_asked(kind: str, original: Callable[..., Any], args: tuple[An
 
 def widest(kind: str, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """In the widest dtype among the arguments."""
-    found = {item.dtype for item in _tensors((*args, *kwargs.values())) if _eligible(item, kind)}
+    found = {item.dtype for item in tensors_in((*args, *kwargs.values())) if _eligible(item, kind)}
     if torch.float32 not in found:
         return original(*args, **kwargs)
     return float32(kind, original, args, kwargs)
@@ -186,7 +187,7 @@ def widest(kind: str, original: Callable[..., Any], args: tuple[Any, ...], kwarg
 
 def banned(kind: str, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Refused (ATen/autocast_mode.cpp, `binary_cross_entropy_banned`)."""
-    if any(device_of(item).type == kind for item in _tensors(args)):
+    if any(device_of(item).type == kind for item in tensors_in(args)):
         raise RuntimeError(
             "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast.\n"
             "Many models use a sigmoid layer right before the binary cross entropy layer.\n"
@@ -206,20 +207,12 @@ _POLICIES: tuple[tuple[Policy, list[str]], ...] = (
 )
 
 
-def _tensors(values: Any) -> Iterator[torch.Tensor]:
-    for value in values:
-        if isinstance(value, torch.Tensor):
-            yield value
-        elif type(value) in (list, tuple):
-            yield from _tensors(value)
-
-
 def _wrapped(original: Callable[..., Any], policy: Policy, kind: str) -> Callable[..., Any]:
     @functools.wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
         if torch.is_autocast_enabled(kind):
             return policy(kind, original, args, kwargs)
-        if torch.is_autocast_enabled("cpu") and any(device_of(item).type == kind for item in _tensors(args)):
+        if torch.is_autocast_enabled("cpu") and any(device_of(item).type == kind for item in tensors_in(args)):
             with _cpu_autocast_off():  # below, the tensors look like the CPU's
                 return original(*args, **kwargs)
         return original(*args, **kwargs)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from anydevice.sim.errors import NotSimulated
+from anydevice.sim.errors import refusing
 from anydevice.sim.patches import Patches
 from anydevice.sim.simulation import Simulation, current
 
@@ -152,30 +151,15 @@ def architectures() -> list[str]:
     return ["pvc"] if world.capability is None else ["sm_{}{}".format(*world.capability)]
 
 
-def _refuse(what: str) -> Callable[..., Any]:
-    def refuse(*args: Any, **kwargs: Any) -> Any:
-        raise NotSimulated(what)
-
-    return refuse
-
-
 def install(patches: Patches, simulation: Simulation) -> None:
     """Let the module of each kind answer: for the devices of the world, or that PyTorch is not built for it."""
     for kind in KINDS:
         module = getattr(torch, kind)
         here = simulation.world.device_type == kind
-        _set(patches, module, _always(simulation, kind, here))
+        patches.known(module, _always(simulation, kind, here))
         if here:
-            _set(patches, module, _answers(simulation))
-            for refused in REFUSED:
-                if hasattr(module, refused):
-                    patches.set(module, refused, _refuse(f"torch.{kind}.{refused}"))
-
-
-def _set(patches: Patches, module: Any, answers: dict[str, Any]) -> None:
-    for key, answer in answers.items():
-        if hasattr(module, key):
-            patches.everywhere(module, key, answer)
+            patches.known(module, _answers(simulation))
+            patches.known(module, {name: refusing(f"torch.{kind}.{name}") for name in REFUSED})
 
 
 def _always(simulation: Simulation, kind: str, here: bool) -> dict[str, Any]:
@@ -183,7 +167,7 @@ def _always(simulation: Simulation, kind: str, here: bool) -> dict[str, Any]:
         if not here:
             raise simulation.not_built(kind)
         if simulation.forked:
-            raise RuntimeError(simulation.world.texts["bad fork"])
+            raise simulation.bad_fork()
         simulation.initialised = True
 
     return {

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from anydevice.sim.nested import tensors_in
 from anydevice.sim.patches import Patches
 from anydevice.sim.simulation import Simulation
 
@@ -55,7 +56,7 @@ class Graph:
         with torch.no_grad():
             for func, args, kwargs, out in self._capture.steps:
                 again = func(*args, **kwargs)
-                for old, new in zip(_tensors(out), _tensors(again), strict=True):
+                for old, new in zip(tensors_in(out), tensors_in(again), strict=True):
                     if old.untyped_storage()._cdata != new.untyped_storage()._cdata:
                         old.copy_(new)
 
@@ -99,14 +100,6 @@ def make_graphed_callables(callables: Any, sample_args: Any, *args: Any, **kwarg
     return callables
 
 
-def _tensors(value: Any) -> Iterator[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _tensors(item)
-
-
 def install(patches: Patches, simulation: Simulation) -> None:
     """Replace the graphs of the back end."""
     kind = simulation.world.device_type
@@ -122,6 +115,4 @@ def install(patches: Patches, simulation: Simulation) -> None:
         "make_graphed_callables": make_graphed_callables,
     }
     for owner in (module, getattr(torch, "accelerator", None)):
-        for name, answer in answers.items():
-            if owner is not None and hasattr(owner, name):
-                patches.set(owner, name, answer)
+        patches.known(owner, answers)

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from anydevice.sim.errors import NotSimulated
+from anydevice.sim.errors import refusing
 from anydevice.sim.memory import Ledger
 from anydevice.sim.patches import Patches
 from anydevice.sim.simulation import Simulation, current
@@ -88,13 +88,6 @@ def set_fraction(fraction: float, device: Any = None) -> None:
     ledger(device).fraction = fraction
 
 
-def _refuse(name: str) -> Any:
-    def refuse(*args: Any, **kwargs: Any) -> Any:
-        raise NotSimulated(name)
-
-    return refuse
-
-
 ANSWERS: dict[str, Any] = {
     "memory_stats_as_nested_dict": nested_stats,
     "memory_stats": flat_stats,
@@ -143,9 +136,5 @@ def install(patches: Patches, simulation: Simulation) -> None:
     if kind in ("cuda", "xpu"):
         modules.append(getattr(torch, kind))
     for module in modules:
-        for name, answer in ANSWERS.items():
-            if hasattr(module, name):
-                patches.everywhere(module, name, answer)
-        for name in REFUSED:
-            if hasattr(module, name):
-                patches.set(module, name, _refuse(f"{module.__name__}.{name}"))
+        patches.known(module, ANSWERS)
+        patches.known(module, {name: refusing(f"{module.__name__}.{name}") for name in REFUSED})

@@ -7,16 +7,9 @@ from typing import Any
 import torch
 
 from anydevice.sim.backends.memory import ledger, set_fraction
-from anydevice.sim.errors import NotSimulated
+from anydevice.sim.errors import refusing
 from anydevice.sim.patches import Patches
 from anydevice.sim.simulation import Simulation
-
-
-def _refuse(what: str) -> Any:
-    def refuse(*args: Any, **kwargs: Any) -> Any:
-        raise NotSimulated(what)
-
-    return refuse
 
 
 def install(patches: Patches, simulation: Simulation) -> None:
@@ -29,9 +22,8 @@ def install(patches: Patches, simulation: Simulation) -> None:
     patches.set(torch.mps, "device_count", lambda: int(here))
     if not here:
         return
-    for name in ("is_macos_or_newer", "is_macos13_or_newer"):
-        if hasattr(torch.backends.mps, name):
-            patches.set(torch.backends.mps, name, lambda *version: True)
+    newest = dict.fromkeys(("is_macos_or_newer", "is_macos13_or_newer"), lambda *version: True)
+    patches.known(torch.backends.mps, newest)
     answers: dict[str, Any] = {
         "synchronize": lambda: simulation.synchronised(simulation.devices[0], "synchronize"),
         "empty_cache": lambda: ledger().empty_cache(),
@@ -39,9 +31,7 @@ def install(patches: Patches, simulation: Simulation) -> None:
         "driver_allocated_memory": lambda: ledger().reserved,
         "recommended_max_memory": lambda: int(simulation.world.memory * 0.67),  # what Metal recommends of 16 GB
         "set_per_process_memory_fraction": set_fraction,
-        "compile_shader": _refuse("torch.mps.compile_shader"),
-        "load_metallib": _refuse("torch.mps.load_metallib"),
+        "compile_shader": refusing("torch.mps.compile_shader"),
+        "load_metallib": refusing("torch.mps.load_metallib"),
     }
-    for name, answer in answers.items():
-        if hasattr(torch.mps, name):
-            patches.set(torch.mps, name, answer)
+    patches.known(torch.mps, answers)

@@ -237,7 +237,5 @@ def install(patches: Patches, simulation: Simulation) -> None:
         "default_stream": default_stream,
         "set_stream": set_stream,
     }
-    for name, value in own.items():
-        if hasattr(module, name):
-            patches.everywhere(module, name, value)
+    patches.known(module, own)
     patches.set(module, "is_current_stream_capturing", lambda: False)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from anydevice.sim import mismatch
 from anydevice.sim.asked import LOOSE
+from anydevice.sim.errors import AcceleratorError
+from anydevice.sim.nested import tensors_in
 from anydevice.sim.patches import Patches
 from anydevice.sim.place import CPU, device_of
 from anydevice.sim.simulation import Simulation, current
@@ -54,7 +56,7 @@ def _with_arguments(original: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         out = original(*args, **kwargs)
         if isinstance(out, torch.Tensor) and device_of(out) is LOOSE:
-            mismatch.put(current(), out, next((device_of(item) for item in _tensors((args, kwargs.values()))), CPU))
+            mismatch.put(current(), out, next((device_of(item) for item in tensors_in((*args, *kwargs.values()))), CPU))
         return out
 
     return call
@@ -85,8 +87,7 @@ def _asserting(original: Callable[..., Any]) -> Callable[..., Any]:
             text = current().world.texts.get("device-side assert")
             if text is None or device_of(tensor).type == "cpu" or not str(failure).startswith("Class values must be"):
                 raise
-            kind: type[RuntimeError] = getattr(torch, "AcceleratorError", RuntimeError)
-            raise kind(text) from None
+            raise AcceleratorError(text) from None
 
     return call
 
@@ -123,24 +124,16 @@ def attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *rest
 
 def meshgrid(*tensors: Any, **kwargs: Any) -> None:
     """All tensors are on one device (ATen/native/TensorShape.cpp)."""
-    given = [mismatch.Operand("tensors", item, device_of(item)) for item in _tensors(tensors)]
+    given = [mismatch.Operand("tensors", item, device_of(item)) for item in tensors_in(tensors)]
     if any(operand.device != given[0].device for operand in given):
         raise mismatch.annotate(RuntimeError("meshgrid expects all tensors to have the same device"), given)
 
 
 def tensor_split(self: torch.Tensor, *args: Any, **kwargs: Any) -> None:
     """Where to split is said on the CPU (ATen/native/TensorShape.cpp)."""
-    for tensor in _tensors((args, kwargs.values())):
+    for tensor in tensors_in((*args, *kwargs.values())):
         device = device_of(tensor)
         if device.type not in ("cpu", "meta"):
             given = [mismatch.Operand("tensor_indices_or_sections", tensor, device)]
             text = f"tensor_split expected tensor_indices_or_sections to be on cpu, but it's on {device}"
             raise mismatch.annotate(RuntimeError(text), given)
-
-
-def _tensors(values: Any) -> Iterator[torch.Tensor]:
-    for value in values:
-        if isinstance(value, torch.Tensor):
-            yield value
-        elif isinstance(value, (list, tuple)) or type(value).__name__ == "dict_values":
-            yield from _tensors(value)

@@ -28,7 +28,7 @@ class Event:
     Attributes:
         kind: TO_DEVICE, TO_HOST, BETWEEN_DEVICES or SYNCHRONISATION.
         seconds: since the recording began.
-        step: how many steps of an optimizer, or batches of a loader, had been before.
+        step: how many steps of an optimizer had been before.
         how: the call that synchronised (`item`), or the devices of a copy (`cpu -> cuda:0`).
         nbytes: bytes that crossed.
         pinned: the host side was in pinned memory.
@@ -61,17 +61,17 @@ class Recorder:
     """Keeps the events of a simulation.
 
     recorder = Recorder()
-    with simulate("cuda") as simulation, recorder.listening(simulation):
+    with simulate("cuda") as simulation:
+        recorder.start(simulation)
         ...
-    summary.of(recorder)
+        recorder.stop(simulation)
+    summarise(recorder, "cuda")
     """
 
     def __init__(self) -> None:
         self.events: list[Event] = []
         self.dropped = 0
         self.optimizer_steps = 0
-        self.batches = 0
-        self.placed: dict[Line, int] = {}
         self._began = time.perf_counter()
         self._hook: Any = None
 
@@ -125,8 +125,7 @@ class Recorder:
         if len(self.events) >= TIMELINE_LIMIT:
             self.dropped += 1
             return
-        step = self.optimizer_steps or self.batches
-        self.events.append(Event(kind, line, self.seconds, step, how, nbytes, **more))
+        self.events.append(Event(kind, line, self.seconds, self.optimizer_steps, how, nbytes, **more))
 
     def _stepped(self, *_: Any) -> None:
         self.optimizer_steps += 1

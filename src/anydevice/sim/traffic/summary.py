@@ -55,7 +55,7 @@ class Summary:
         world: what was simulated (`cuda:2`).
         bus: bytes per second that the estimate assumes.
         seconds: how long the program ran.
-        steps: training steps (of optimizers, or else batches); 0 where there are none.
+        steps: training steps, of optimizers; 0 where there are none.
         rows: the lines, the most expensive first.
         events: in order of time.
         dropped: events beyond the limit, which are in no row.
@@ -91,7 +91,7 @@ def summarise(recorder: Recorder, world: str, bus: float = DEFAULT_BUS) -> Summa
     groups: dict[tuple[Line | None, str], list[Event]] = {}
     for event in recorder.events:
         groups.setdefault((event.line, event.kind), []).append(event)
-    steps = recorder.optimizer_steps or recorder.batches
+    steps = recorder.optimizer_steps
     rows = [_row(line, kind, events, steps, bus) for (line, kind), events in groups.items()]
     rows.sort(key=lambda row: (-row.seconds, str(row.line)))
     return Summary(world, bus, recorder.seconds, steps, tuple(rows), tuple(recorder.events), recorder.dropped)
