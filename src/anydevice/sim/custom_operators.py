@@ -10,6 +10,7 @@ import torch
 
 from anydevice.sim import mismatch
 from anydevice.sim.errors import NotSimulated
+from anydevice.sim.kernel_errors import no_kernel
 from anydevice.sim.place import CPU
 
 if TYPE_CHECKING:
@@ -44,12 +45,7 @@ def custom(sim: Simulation, plan: Plan, args: tuple[Any, ...], kwargs: dict[str,
     kernels = _kernels(plan.func.name())
     mine = kernels.get(key) or kernels.get("CompositeExplicitAutograd")
     if mine is None and kernels.get("CompositeImplicitAutograd") is None:
-        raise NotImplementedError(
-            f"Could not run '{plan.func.name()}' with arguments from the '{key}' backend. This could be because the "
-            "operator doesn't exist for this backend, or was omitted during the selective/custom build process (if using "
-            "custom build). If you are a Facebook employee using PyTorch on mobile, please visit "
-            "https://fburl.com/ptmfixes for possible resolutions."
-        )
+        raise no_kernel(plan.func.name(), home.type)
     if mine is not None and _is_python(mine):
         with sim.dispatcher:
             out = plan.func.redispatch(torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, key)), *args, **kwargs)

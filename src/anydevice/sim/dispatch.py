@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from anydevice.sim import custom_operators, kernel_errors, mismatch
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from anydevice.sim.simulation import Simulation
 
 Tensor = torch.Tensor
+_FAKE = torch._C._TorchDispatchModeKey.FAKE
 # argument types that hold no tensor; looked up in a set, since isinstance of a tensor type is slow
 _PLAIN = frozenset({int, float, bool, type(None), complex, str, torch.dtype, torch.device, torch.layout, torch.Size})
 
@@ -46,6 +48,8 @@ class Dispatcher(TorchDispatchMode):
         self, func, types, args=(), kwargs=None
     ):
         if types and not _ORDINARY.issuperset(types) and any(map(_unfolds, types)):
+            if FakeTensor in types:  # their mode is always below this one
+                return func(*args, **(kwargs or {}))
             return NotImplemented  # such tensors unfold themselves first; what they are made of comes here
         plan = _plans.get(id(func))
         if plan is None:
@@ -110,6 +114,8 @@ def general(sim: Simulation, plan: Plan, args: tuple[Any, ...], kwargs: dict[str
 
 def placed(sim: Simulation, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """An operator whose caller may say where the result shall be; else it is with the inputs, or on the CPU."""
+    if torch._C._get_dispatch_mode(_FAKE) is not None:
+        return plan.func(*args, **kwargs)
     wanted = kwargs.get("device")
     if wanted is None and not kwargs.get("pin_memory"):
         return general(sim, plan, args, kwargs)

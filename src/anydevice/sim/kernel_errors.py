@@ -89,6 +89,16 @@ def answer(sim: Simulation, plan: Plan, args: tuple[Any, ...], kwargs: dict[str,
     raise failure
 
 
+def no_kernel(operator: str, kind: str) -> NotImplementedError:
+    """The error of an operator that has no kernel for a `kind` of device (ATen/core/dispatch/OperatorEntry.cpp)."""
+    return NotImplementedError(
+        f"Could not run '{operator}' with arguments from the '{kind.upper()}' backend. This could be because the operator "
+        "doesn't exist for this backend, or was omitted during the selective/custom build process (if using custom "
+        "build). If you are a Facebook employee using PyTorch on mobile, please visit https://fburl.com/ptmfixes for "
+        "possible resolutions."
+    )
+
+
 def in_wider_type(
     sim: Simulation, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], failure: Exception
 ) -> Any:
@@ -133,4 +143,4 @@ def _narrowed(out: Any, dtype: torch.dtype, written: list[tuple[torch.Tensor, to
     return torch.ops.aten._to_copy.default(out, dtype=dtype) if out.dtype is _WIDER[dtype] else out
 
 
-__all__ = ["answer", "in_wider_type"]
+__all__ = ["answer", "in_wider_type", "no_kernel"]

@@ -45,6 +45,12 @@ class Patches:
             if hasattr(owner, name):
                 self.everywhere(owner, name, value)
 
+    def replaced(self) -> list[tuple[Any, Any]]:
+        """(what was there, what is there now) of every function that is replaced."""
+        pairs = [(saved, vars(owner).get(name)) for owner, name, saved in self._saved]
+        pairs += self._replaced.values()
+        return [(old, new) for old, new in pairs if callable(old) and callable(new)]
+
     def spread(self) -> None:
         """Look once through all modules for what `everywhere` has replaced."""
         for name, module in list(sys.modules.items()):

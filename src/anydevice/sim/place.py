@@ -72,7 +72,10 @@ def place_of(tensor: torch.Tensor) -> Place | None:
 def device_of(tensor: torch.Tensor) -> torch.device:
     """The device that the tensor is on in the simulated world."""
     place = place_of(tensor)
-    return base_device(tensor) if place is None else place.device
+    if place is None:
+        local = None if type(tensor) is torch.Tensor else getattr(tensor, "_local_tensor", None)  # of a DTensor
+        return base_device(tensor) if local is None else device_of(local)
+    return place.device
 
 
 def _part(tensor: torch.Tensor) -> torch.Tensor | None:

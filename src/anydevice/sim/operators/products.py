@@ -8,6 +8,7 @@ import torch
 
 from anydevice.sim import device_checks
 from anydevice.sim.dispatch import general
+from anydevice.sim.kernel_errors import no_kernel
 from anydevice.sim.operators.registry import operator
 from anydevice.sim.place import device_of
 
@@ -47,11 +48,5 @@ def without_kernel(sim: Simulation, plan: Plan, args: tuple[Any, ...], kwargs: d
     kind = device_of(args[0]).type
     name, overload = plan.func._schema.name, plan.func._schema.overload_name
     if kind in ("cuda", "mps") and not device_checks.has_kernel(name, overload, kind.upper()):
-        full = f"{name}.{overload}" if overload else name
-        raise NotImplementedError(
-            f"Could not run '{full}' with arguments from the '{kind.upper()}' backend. This could be because the operator "
-            "doesn't exist for this backend, or was omitted during the selective/custom build process (if using custom "
-            "build). If you are a Facebook employee using PyTorch on mobile, please visit https://fburl.com/ptmfixes for "
-            f"possible resolutions. '{full}' is only available for these backends: [CPU, Meta]."
-        )
+        raise no_kernel(plan.func.name(), kind)
     return general(sim, plan, args, kwargs)

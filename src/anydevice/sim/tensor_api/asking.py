@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-import torch.jit._builtins
 import torch.utils._device
 
 from anydevice.sim.asked import asked
@@ -56,15 +55,12 @@ _TRANSFORMS = ["fftfreq", "rfftfreq"]
 def install(patches: Patches, simulation: Simulation) -> None:
     """Wrap the functions of `torch` and `torch.fft`, and the methods of tensors, that have a `device` argument."""
     torch.utils._device._device_constructors()  # remembers the functions themselves, once: before they are wrapped
-    builtins = torch.jit._builtins._get_builtin_table()
     for owner, names in ((torch, _FACTORIES), (torch.fft, _TRANSFORMS), (torch.Tensor, _METHODS)):
         for name in names:
             original = getattr(owner, name, None)
             if original is None:
                 continue
             marked = _marked(original)
-            if id(original) in builtins:  # TorchScript knows functions by their identity
-                patches.item(builtins, id(marked), builtins[id(original)])
             patches.set(owner, name, marked) if owner is torch.Tensor else patches.everywhere(owner, name, marked)
 
 

@@ -29,7 +29,8 @@ def install(patches: Patches, simulation: Simulation) -> None:
     _precede(patches, torch, "tensor_split", tensor_split)
     patches.set(torch.Tensor, "tensor_split", _after(tensor_split, torch._C.TensorBase.tensor_split))
     patches.everywhere(torch, "ctc_loss", _with_lengths(torch.ctc_loss))
-    _precede(patches, torch.nn.functional, "scaled_dot_product_attention", attention)
+    for name in ("matrix_rank", "pinv"):
+        _precede(patches, torch.linalg, name, functools.partial(tolerances, name))
     patches.everywhere(torch.linalg, "matrix_rank", _with_arguments(torch.linalg.matrix_rank))
     patches.everywhere(torch.nn.functional, "one_hot", _asserting(torch._C._nn.one_hot))
 
@@ -109,17 +110,22 @@ def recurrent(source: torch.Tensor, *rest: Any, **kwargs: Any) -> None:
                 raise mismatch.annotate(RuntimeError(text), given)
 
 
-def attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *rest: Any, **kwargs: Any) -> None:
-    """The three are on one device (ATen/native/transformers/attention.cpp, `validate_sdpa_input`)."""
-    at = [device_of(item) for item in (query, key, value)]
-    if not at[0] == at[1] == at[2]:
-        text = (
-            f"Expected query, key, and value to have the same device type, but got query.device: {at[0]} "
-            f"key.device: {at[1]} and value.device: {at[2]} instead."
-        )
-        names = ("query", "key", "value")
-        given = [mismatch.Operand(*item) for item in zip(names, (query, key, value), at, strict=True)]
-        raise mismatch.annotate(RuntimeError(text), given)
+def tolerances(name: str, source: torch.Tensor, *args: Any, **kwargs: Any) -> None:
+    """A tolerance that is a tensor is with the matrix (ATen/native/LinearAlgebraUtils.h, `checkSameDevice`)."""
+    named = {"atol": args[0]} if args else {}
+    named |= {"atol" if key == "tol" else key: value for key, value in kwargs.items()}
+    for key in ("atol", "rtol"):
+        value = named.get(key)
+        if isinstance(value, torch.Tensor) and device_of(value) != device_of(source):
+            text = (
+                f"torch.linalg.{name}: Expected {key} and input tensors to be on the same device, "
+                f"but got {key} on {device_of(value)} and input on {device_of(source)}"
+            )
+            given = [
+                mismatch.Operand("input", source, device_of(source)),
+                mismatch.Operand(key, value, device_of(value)),
+            ]
+            raise mismatch.annotate(RuntimeError(text), given)
 
 
 def meshgrid(*tensors: Any, **kwargs: Any) -> None:
