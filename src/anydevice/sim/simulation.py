@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from anydevice.sim import scripts
 from anydevice.sim.dispatch import Dispatcher
 from anydevice.sim.errors import AcceleratorError, NotSimulated
 from anydevice.sim.memory import Ledger
@@ -21,7 +22,7 @@ from anydevice.sim.plan import Plan
 from anydevice.worlds import World, parse
 
 # packages whose every module has an `install(patches, simulation)`
-_PARTS = ("anydevice.sim.tensor_api", "anydevice.sim.backends", "anydevice.sim.processes")
+_PARTS = ("anydevice.sim.tensor_api", "anydevice.sim.backends", "anydevice.sim.processes", "anydevice.sim.parallel")
 
 _stack: list[Simulation] = []
 
@@ -124,6 +125,11 @@ class Simulation:
         """The error of asking for a device that the machine does not have."""
         return AcceleratorError(self.world.texts["invalid ordinal"].format(index=index, count=len(self.devices)))
 
+    def lost(self) -> Exception:
+        """The error of an operator in a child that cannot reach the device which its parent has used."""
+        text = self.world.texts.get("initialization error")
+        return self.bad_fork() if text is None else AcceleratorError(text)
+
     def check_dtype(self, device: torch.device, dtype: torch.dtype) -> None:
         """Raise what the device says of a dtype that it cannot hold."""
         if device.type != "cpu" and str(dtype).removeprefix("torch.") in self.world.missing_dtypes:
@@ -175,6 +181,7 @@ class Simulation:
                 if hasattr(part, "install"):
                     part.install(self._patches, self)
         self._patches.spread()
+        scripts.recognise(self._patches)
         self.active = True
         self.dispatcher.__enter__()  # type: ignore[no-untyped-call]
 

@@ -43,6 +43,8 @@ def install(patches: Patches, simulation: Simulation) -> None:
         "device_count": lambda: len(simulation.devices),
         "current_accelerator": current_accelerator,
     }
+    if hasattr(torch._C, "_get_accelerator"):  # with nothing to be found, it says `cpu`
+        patches.set(torch._C, "_get_accelerator", lambda check=None: torch.device(kind or "cpu"))
     if kind is None:
         patches.set(torch._C, "_accelerator_getAccelerator", lambda: None)
         answers |= dict.fromkeys(
