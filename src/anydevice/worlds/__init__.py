@@ -14,7 +14,7 @@ __all__ = ["World", "all_worlds", "parse"]
 @cache
 def all_worlds() -> dict[str, World]:
     """Every known world by its name, in alphabetical order."""
-    names = [module.name for module in pkgutil.iter_modules(__path__) if module.name != "world"]
+    names = [module.name for module in pkgutil.iter_modules(__path__) if module.name not in ("world", "passing")]
     worlds = [importlib.import_module(f"{__name__}.{name}").WORLD for name in names]
     return {world.name: world for world in sorted(worlds, key=lambda world: world.name)}
 

@@ -25,6 +25,14 @@ WORLD = World(
             "(https://pytorch.org/docs/stable/notes/cuda.html#environment-variables)"
         ),
         # c10/cuda/CUDAException.cpp
+        "initialization error": (
+            "CUDA error: initialization error\n"
+            "CUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be "
+            "incorrect.\n"
+            "For debugging consider passing CUDA_LAUNCH_BLOCKING=1\n"
+            "Compile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.\n"
+        ),
+        # c10/cuda/CUDAException.cpp
         "invalid ordinal": (
             "CUDA error: invalid device ordinal\n"
             "GPU device may be out of range, do you have enough GPUs?\n"

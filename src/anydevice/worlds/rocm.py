@@ -25,6 +25,14 @@ WORLD = World(
             "(https://pytorch.org/docs/stable/notes/cuda.html#environment-variables)"
         ),
         # c10/cuda/CUDAException.cpp
+        "initialization error": (
+            "HIP error: initialization error\n"
+            "HIP kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be "
+            "incorrect.\n"
+            "For debugging consider passing AMD_SERIALIZE_KERNEL=3\n"
+            "Compile with `TORCH_USE_HIP_DSA` to enable device-side assertions.\n"
+        ),
+        # c10/cuda/CUDAException.cpp
         "invalid ordinal": (
             "HIP error: invalid device ordinal\n"
             "GPU device may be out of range, do you have enough GPUs?\n"

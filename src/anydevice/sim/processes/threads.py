@@ -7,15 +7,18 @@ from typing import Any
 
 from anydevice.sim.dispatch import Dispatcher
 from anydevice.sim.patches import Patches
-from anydevice.sim.simulation import Simulation
+from anydevice.sim.simulation import Simulation, active
 
 
 class _ThreadDispatcher(Dispatcher):
-    """Steps aside when the simulation ends before its thread does."""
+    """Follows the worlds that come and go while its thread runs: one may end, or another begin inside of it."""
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
-        if not self.simulation.active:
+        now = active()
+        if now is None or not now.active:
             return func(*args, **(kwargs or {}))
+        if now is not self.simulation:
+            self.simulation = now
         return super().__torch_dispatch__(func, types, args, kwargs)
 
 
