@@ -155,9 +155,16 @@ class Tree:
             min(jobs, len(chunks)), mp_context=multiprocessing.get_context(method), initializer=_end_quietly
         )
         try:
-            yield from pool.map(examine_files, chunks, [self.circumstances] * len(chunks))
+            # Not `pool.map`, which cancels what is left when it is abandoned: where an interrupt killed the workers,
+            # the pool of Python 3.11 then prints a traceback, since it cannot fail what is cancelled.
+            for future in [pool.submit(examine_files, chunk, self.circumstances) for chunk in chunks]:
+                yield future.result()
+        except BaseException:
+            for worker in multiprocessing.active_children():
+                worker.terminate()
+            raise
         finally:
-            pool.shutdown(cancel_futures=True)
+            pool.shutdown()
 
     # -- fix ---------------------------------------------------------------------------------------------------
 
