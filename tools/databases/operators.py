@@ -1,13 +1,9 @@
-"""One operator of PyTorch's own database, run in the simulated world `cuda` and on the CPU, and what is not the same.
-
-`check_operators.py` is the command; this is what it runs in each of its processes.
-"""
+"""The operators of `op_db`, each run in the simulated world `cuda` and on the CPU, and what is not the same."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,38 +12,15 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.opinfo.core import OpInfo, SampleInput
-from torch.utils._pytree import tree_flatten, tree_map
+from torch.utils._pytree import tree_flatten
 
 from anydevice.sim import simulate
+from databases.comparing import SEED, Answer, Verdict, answer, copied, copied_with_stray, faked, same, tensors_in
 
-SEED = 20_26
 # their results are memory as it was found
 UNDEFINED = ("empty", "new_empty", "empty_like", "empty_strided", "new_empty_strided", "empty_permuted", "resize_")
-MISMATCH = (
-    "on the same device",
-    "same device",
-    "Device Propagation",
-    "should be the same",
-    "should be either on",
-    "CPU scalars",
-)
 # the tensors after the first tell the host something, and must be there
 ON_HOST = ("tensor_split",)
-
-
-@dataclass
-class Verdict:
-    """What was found of one operator: counts of what was compared, and a line for each failure, by kind of check."""
-
-    name: str
-    compared: dict[str, int] = field(default_factory=lambda: {"forward": 0, "backward": 0, "mixed": 0})
-    failures: dict[str, list[str]] = field(default_factory=lambda: {"forward": [], "backward": [], "mixed": []})
-
-    def fail(self, check: str, why: str) -> None:
-        """Note a failure, each once."""
-        why = " ".join(why.split())[:400]
-        if why not in self.failures[check]:
-            self.failures[check].append(why)
 
 
 def full_name(info: OpInfo) -> str:
@@ -56,7 +29,7 @@ def full_name(info: OpInfo) -> str:
 
 
 def database() -> dict[str, OpInfo]:
-    """All operators that run on a CPU, by name."""
+    """The operators that run on a CPU, by name."""
     return {full_name(info): info for info in op_db if info.supported_dtypes("cpu")}
 
 
@@ -75,28 +48,10 @@ def samples_of(info: OpInfo, dtype: torch.dtype, most: int) -> list[SampleInput]
     return found[::step]
 
 
-def copied(value: Any, device: str) -> Any:
-    """A copy of a sample's arguments on `device`, every tensor a leaf."""
-
-    def one(item: Any) -> Any:
-        if isinstance(item, torch.Tensor):
-            return item.detach().clone().to(device).requires_grad_(item.requires_grad)
-        if isinstance(item, torch.device) or item in ("cpu", "cpu:0"):
-            return torch.device(device)
-        return item
-
-    return tree_map(lambda item: one(item) if isinstance(item, (torch.Tensor, torch.device, str)) else item, value)
-
-
 def names_device(sample: SampleInput) -> bool:
     """Does anything in the sample say on which device its result is?"""
     leaves = tree_flatten((sample.input, sample.args, sample.kwargs))[0]
     return any(isinstance(leaf, (torch.Tensor, torch.device)) or leaf in ("cpu", "cpu:0") for leaf in leaves)
-
-
-def tensors_in(value: Any) -> list[torch.Tensor]:
-    """The tensors in nested containers."""
-    return [leaf for leaf in tree_flatten(value)[0] if isinstance(leaf, torch.Tensor)]
 
 
 def function_of(info: OpInfo) -> Callable[..., Any]:
@@ -157,25 +112,6 @@ def outcome(info: OpInfo, sample: SampleInput, device: str) -> Outcome:
     return this
 
 
-def same(left: list[Any], right: list[Any], *, values: bool) -> str | None:
-    """What differs, None where nothing does."""
-    if len(left) != len(right):
-        return f"{len(left)} tensors where the CPU gives {len(right)}"
-    for a, b in zip(left, right, strict=True):
-        if (a is None) != (b is None):
-            return "a gradient is missing" if a is None else "a gradient too many"
-        if a is None:
-            continue
-        if values:
-            try:
-                torch.testing.assert_close(a, b, equal_nan=True)
-            except Exception as error:
-                return str(error)
-        elif (a.shape, a.dtype) != (b.shape, b.dtype):
-            return f"{a.shape} {a.dtype} where the CPU gives {b.shape} {b.dtype}"
-    return None
-
-
 def compare(info: OpInfo, samples: list[SampleInput], verdict: Verdict) -> None:
     """Forward and backward against the CPU."""
     with simulate("cuda"):
@@ -207,61 +143,23 @@ def compare(info: OpInfo, samples: list[SampleInput], verdict: Verdict) -> None:
             verdict.fail("backward", difference)
 
 
-def faked(sample: SampleInput, mode: FakeTensorMode, stray: int) -> tuple[Any, Any, Any]:
-    """The sample as fake tensors of cuda, but for the tensor number `stray`."""
-    count = -1
-
-    def one(item: Any) -> Any:
-        nonlocal count
-        if isinstance(item, torch.Tensor):
-            count += 1
-            device = "cpu" if count == stray else "cuda:0"
-            with mode:
-                fake = torch.empty_strided(item.shape, item.stride(), dtype=item.dtype, device=device)
-            return fake.requires_grad_(item.requires_grad)
-        if isinstance(item, torch.device) or item in ("cpu", "cpu:0"):
-            return torch.device("cuda:0")
-        return item
-
-    given = (sample.input, sample.args, sample.kwargs)
-    return tree_map(lambda item: one(item) if isinstance(item, (torch.Tensor, torch.device, str)) else item, given)  # type: ignore[no-any-return]
+def answer_of(info: OpInfo, given: tuple[Any, Any, Any]) -> Answer:
+    """What a call of the operator with these arguments answers."""
+    with torch.no_grad():
+        return answer(lambda: function_of(info)(given[0], *given[1], **given[2]))
 
 
-def answer(call: Callable[[], Any]) -> tuple[str, str]:
-    """(`runs`, `refuses` the devices or `fails` otherwise, the error)."""
-    try:
-        call()
-    except Exception as error:
-        text = f"{type(error).__name__}: {error}"
-        return ("refuses" if any(part in text for part in MISMATCH) else "fails"), text
-    return "runs", ""
-
-
-def fake_answer(info: OpInfo, sample: SampleInput, stray: int) -> tuple[str, str]:
+def fake_answer(info: OpInfo, sample: SampleInput, stray: int | None) -> Answer:
     """What FakeTensorMode says of a sample with one tensor on the CPU."""
     mode = FakeTensorMode()
-
-    def call() -> None:
-        given = faked(sample, mode, stray)
-        with mode, torch.no_grad():
-            function_of(info)(given[0], *given[1], **given[2])
-
-    return answer(call)
+    given = faked((sample.input, sample.args, sample.kwargs), mode, stray)
+    with mode:
+        return answer_of(info, given)
 
 
-def simulated_answer(info: OpInfo, sample: SampleInput, stray: int) -> tuple[str, str]:
+def simulated_answer(info: OpInfo, sample: SampleInput, stray: int) -> Answer:
     """What the simulator says of a sample with one tensor on the CPU."""
-    given = copied((sample.input, sample.args, sample.kwargs), "cuda:0")
-    leaves, spec = tree_flatten(given)
-    positions = [index for index, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
-    leaves[positions[stray]] = leaves[positions[stray]].detach().cpu()
-    given = torch.utils._pytree.tree_unflatten(leaves, spec)
-
-    def call() -> None:
-        with torch.no_grad():
-            function_of(info)(given[0], *given[1], **given[2])
-
-    return answer(call)
+    return answer_of(info, copied_with_stray((sample.input, sample.args, sample.kwargs), "cuda:0", stray))
 
 
 def strays(sample: SampleInput) -> Iterator[int]:
@@ -274,27 +172,21 @@ def strays(sample: SampleInput) -> Iterator[int]:
 
 def compare_mixed(info: OpInfo, samples: list[SampleInput], verdict: Verdict) -> None:
     """One tensor on the CPU: does the simulator refuse it just where FakeTensorMode does?"""
-    cases: list[tuple[SampleInput, int, tuple[str, str]]] = []
+    cases: list[tuple[SampleInput, int, Answer]] = []
     for sample in samples if info.name not in ON_HOST else ():
-        if any(strays(sample)) and fake_answer(info, sample, -1)[0] == "runs":
+        if any(strays(sample)) and fake_answer(info, sample, None).kind == "runs":
             cases += [(sample, stray, fake_answer(info, sample, stray)) for stray in strays(sample)]
     with simulate("cuda"):
         answers = [simulated_answer(info, sample, stray) for sample, stray, _ in cases]
-    for (_, stray, (expected, why)), (found, text) in zip(cases, answers, strict=True):
-        if expected == "fails":
-            continue  # FakeTensorMode has no answer of its own
-        verdict.compared["mixed"] += 1
-        if expected != found:
-            verdict.fail("mixed", f"tensor {stray}: {found} where FakeTensorMode {expected}: {text or why}")
+    for (_, stray, expected), found in zip(cases, answers, strict=True):
+        verdict.agree(f"tensor {stray}", found, expected)
 
 
 def examine(name: str, most: int) -> Verdict:
     """Check one operator of the database."""
     info = database()[name]
     verdict = Verdict(name)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        samples = samples_of(info, dtype_for(info), most)
-        compare(info, samples, verdict)
-        compare_mixed(info, samples, verdict)
+    samples = samples_of(info, dtype_for(info), most)
+    compare(info, samples, verdict)
+    compare_mixed(info, samples, verdict)
     return verdict

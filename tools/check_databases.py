@@ -1,50 +1,52 @@
-"""Check the simulator with PyTorch's own operator database (`op_db`, about 700 operators).
+"""Check the simulator with PyTorch's own databases: operators (`op_db`), modules (`module_db`), optimizers (`optim_db`).
 
-    python tools/check_operators.py [--only NAME ...] [--jobs N] [--samples N] [--json FILE]
+    python tools/check_databases.py DATABASE [--only NAME ...] [--jobs N] [--samples N] [--json FILE]
 
 In the world `cuda`: forward results and gradients equal those of the CPU and are on the device, and moving one input to
-the CPU is refused just where FakeTensorMode with fake CUDA tensors refuses it. Where it is known and right that an
-operator differs, tests/sim/opinfo_exceptions.json says why. Exit 1 for a failure that is not in there, or for an entry
-that no longer fails.
+the CPU is refused just where FakeTensorMode with fake CUDA tensors refuses it. Optimizers take steps instead, across a
+checkpoint, and keep their state where FakeTensorMode says. Where it is known and right that an entry differs,
+tests/sim/database_exceptions.json says why. Exit 1 for a failure that is not in there, or for an entry that no longer
+fails.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import subprocess
 import sys
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-EXCEPTIONS = Path(__file__).parent.parent / "tests" / "sim" / "opinfo_exceptions.json"
-CHECKS = ("forward", "backward", "mixed")
-CHUNK = 25  # operators per process: loading the database takes some seconds
-LIMIT = 120.0  # seconds for one operator
+EXCEPTIONS = Path(__file__).parent.parent / "tests" / "sim" / "database_exceptions.json"
+DATABASES = ("operators", "modules", "optimizers")
+CHUNK = 25  # entries per process: loading the database takes some seconds
+LIMIT = 120.0  # seconds for one entry
 
 Verdict = dict[str, Any]
 
 
-def work(names: list[str], samples: int) -> None:
-    """In a process of its own: one line of JSON per operator."""
+def work(database: str, names: list[str], samples: int) -> None:
+    """In a process of its own: one line of JSON per entry."""
     import torch
 
-    from operator_comparison import examine
-
+    examine = importlib.import_module(f"databases.{database}").examine
     torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
     for name in names:
-        print(json.dumps({"started": name}), flush=True)
         verdict = examine(name, samples)
         print(json.dumps({"name": name, "compared": verdict.compared, "failures": verdict.failures}), flush=True)
 
 
-def check(names: list[str], samples: int) -> list[Verdict]:
-    """The verdicts of a chunk; an operator that ends its process, or takes too long, is itself the failure."""
+def check(database: str, names: list[str], samples: int) -> list[Verdict]:
+    """The verdicts of a chunk; an entry that ends its process, or takes too long, is itself the failure."""
     verdicts: list[Verdict] = []
     rest = names
     while rest:
-        command = [sys.executable, __file__, "--samples", str(samples), "--work", *rest]
+        command = [sys.executable, __file__, database, "--samples", str(samples), "--work", *rest]
         try:
             done = subprocess.run(
                 command,
@@ -62,32 +64,32 @@ def check(names: list[str], samples: int) -> list[Verdict]:
         finished = {line["name"] for line in lines if "name" in line}
         left = [name for name in rest if name not in finished]
         if left:
-            verdicts.append({"name": left[0], "compared": dict.fromkeys(CHECKS, 0), "failures": {"forward": [why]}})
+            verdicts.append({"name": left[0], "compared": {"ends": 0}, "failures": {"ends": [why]}})
         rest = left[1:]
     return verdicts
 
 
 def figures(verdicts: list[Verdict], known: dict[str, dict[str, str]]) -> str:
-    """`forward n/N, backward n/N, mixed n/N`: operators right, of those that the check applies to."""
+    """`forward n/N, backward n/N, mixed n/N`: entries right, of those that the check applies to."""
     parts = []
-    for kind in CHECKS:
-        applies = [v for v in verdicts if v["compared"][kind] or v["failures"].get(kind)]
+    for kind in dict.fromkeys(kind for verdict in verdicts for kind in verdict["compared"]):
+        applies = [v for v in verdicts if v["compared"].get(kind) or v["failures"].get(kind)]
         right = sum(not v["failures"].get(kind) for v in applies)
         listed = sum(v["name"] in known.get(kind, {}) for v in applies)
         parts.append(f"{kind} {right}/{len(applies)}" + (f" ({listed} listed)" if listed else ""))
     return ", ".join(parts)
 
 
-def complaints(verdicts: list[Verdict], known: dict[str, dict[str, str]]) -> list[str]:
-    """Failures that no exception explains, and exceptions that no longer fail."""
+def complaints(verdicts: list[Verdict], known: dict[str, dict[str, str]], *, whole: bool) -> list[str]:
+    """Failures that no exception explains, and, where the `whole` of each entry was tried, exceptions that do not fail."""
     out = []
     for verdict in sorted(verdicts, key=lambda verdict: str(verdict["name"])):
-        for kind in CHECKS:
+        for kind in verdict["compared"]:
             failures = verdict["failures"].get(kind, [])
             listed = verdict["name"] in known.get(kind, {})
             if failures and not listed:
                 out += [f"{verdict['name']}: {kind}: {failure}" for failure in failures[:3]]
-            elif listed and not failures:
+            elif whole and listed and not failures:
                 out.append(f"{verdict['name']}: {kind}: listed as an exception, but right: take it off the list")
     return out
 
@@ -95,11 +97,10 @@ def complaints(verdicts: list[Verdict], known: dict[str, dict[str, str]]) -> lis
 def main() -> int:
     """Print the failures and the figures; 1 when something is wrong."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--only", nargs="+", metavar="NAME", help="these operators (name.variant), or all that begin so with *"
-    )
+    parser.add_argument("database", choices=DATABASES)
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="these (name.variant), or all that begin so with *")
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--samples", type=int, default=0, help="at most so many of each operator (default: all)")
+    parser.add_argument("--samples", type=int, default=0, help="at most so many of each (default: all)")
     parser.add_argument(
         "--exceptions", type=Path, default=EXCEPTIONS, metavar="FILE", help="instead of those of the tests"
     )
@@ -107,17 +108,18 @@ def main() -> int:
     parser.add_argument("--work", nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.work:
-        work(options.work, options.samples)
+        work(options.database, options.work, options.samples)
         return 0
-    names = chosen(options.only)
+    names = chosen(options.database, options.only)
     if not names:
-        parser.error(f"no operator is called {' '.join(options.only)}")
+        parser.error(f"none of the {options.database} is called {' '.join(options.only)}")
     size = min(CHUNK, -(-len(names) // options.jobs))
     chunks = [names[start : start + size] for start in range(0, len(names), size)]
     with ThreadPoolExecutor(options.jobs) as pool:
-        verdicts = [v for part in pool.map(lambda chunk: check(chunk, options.samples), chunks) for v in part]
-    known = json.loads(options.exceptions.read_text(encoding="utf-8"))
-    wrong = complaints(verdicts, known)
+        parts = pool.map(lambda chunk: check(options.database, chunk, options.samples), chunks)
+        verdicts = [verdict for part in parts for verdict in part]
+    known = json.loads(options.exceptions.read_text(encoding="utf-8"))[options.database]
+    wrong = complaints(verdicts, known, whole=not options.samples)
     print(*wrong, sep="\n")
     print(figures(verdicts, known))
     if options.json:
@@ -125,11 +127,9 @@ def main() -> int:
     return 1 if wrong else 0
 
 
-def chosen(wanted: list[str] | None) -> list[str]:
-    """The operators of the database that are asked for."""
-    from operator_comparison import database
-
-    names = list(database())
+def chosen(database: str, wanted: list[str] | None) -> list[str]:
+    """The names of the database that are asked for."""
+    names = list(importlib.import_module(f"databases.{database}").database())
     if wanted is None:
         return names
     whole = {name for name in wanted if not name.endswith("*")}
