@@ -51,6 +51,13 @@ class Patches:
         pairs += self._replaced.values()
         return [(old, new) for old, new in pairs if callable(old) and callable(new)]
 
+    def of(self, owner: Any) -> list[tuple[str, Any, Any]]:
+        """(name, what was there, what is there now) of every attribute of `owner` that is replaced."""
+        names = dict.fromkeys(name for where, name, _ in self._saved if where is owner)
+        inherited = {name: getattr(super(owner, owner), name, None) for name in names}
+        first = {name: saved for where, name, saved in reversed(self._saved) if where is owner}
+        return [(name, inherited[name] if first[name] is _ABSENT else first[name], vars(owner)[name]) for name in names]
+
     def spread(self) -> None:
         """Look once through all modules for what `everywhere` has replaced."""
         for name, module in list(sys.modules.items()):

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from anydevice.sim.memory import Ledger
 
 CPU = torch.device("cpu")
+_ORDINARY = frozenset({torch.Tensor, torch.nn.Parameter})
 storage_of = torch._C.TensorBase.untyped_storage
 base_device = torch._C.TensorBase.device.__get__  # type: ignore[attr-defined]
 
@@ -63,7 +64,10 @@ class Place:
 def place_of(tensor: torch.Tensor) -> Place | None:
     """The tag of the tensor's storage; None for an ordinary CPU or meta tensor."""
     try:
-        return storage_of(tensor).place  # type: ignore[attr-defined, no-any-return]
+        if type(tensor) in _ORDINARY:
+            return storage_of(tensor).place  # type: ignore[attr-defined, no-any-return]
+        with torch._C.DisableTorchFunctionSubclass():  # whose overrides are not asked what PyTorch would not ask them
+            return storage_of(tensor).place  # type: ignore[attr-defined, no-any-return]
     except (NotImplementedError, AttributeError):
         inner = _part(tensor)
         return None if inner is None else place_of(inner)
@@ -73,8 +77,13 @@ def device_of(tensor: torch.Tensor) -> torch.device:
     """The device that the tensor is on in the simulated world."""
     place = place_of(tensor)
     if place is None:
-        local = None if type(tensor) is torch.Tensor else getattr(tensor, "_local_tensor", None)  # of a DTensor
-        return base_device(tensor) if local is None else device_of(local)
+        if type(tensor) in _ORDINARY:
+            return base_device(tensor)
+        local = getattr(tensor, "_local_tensor", None)  # of a DTensor
+        if local is not None:
+            return device_of(local)
+        with torch._C.DisableTorchFunctionSubclass():
+            return base_device(tensor)
     return place.device
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from anydevice.sim import scripts
+from anydevice.sim import overriding, scripts
 from anydevice.sim.dispatch import Dispatcher
 from anydevice.sim.errors import AcceleratorError, NotSimulated
 from anydevice.sim.memory import Ledger
@@ -173,6 +173,15 @@ class Simulation:
 
     def install(self) -> None:
         """Make PyTorch answer as on the simulated machine."""
+        try:
+            self._patch()
+        except BaseException:
+            self._patches.restore()
+            raise
+        self.active = True
+        self.dispatcher.__enter__()  # type: ignore[no-untyped-call]
+
+    def _patch(self) -> None:
         self._patches.set(torch.UntypedStorage, "place", None)
         for name in _PARTS:
             package = importlib.import_module(name)
@@ -180,10 +189,9 @@ class Simulation:
                 part = importlib.import_module(f"{name}.{module.name}")
                 if hasattr(part, "install"):
                     part.install(self._patches, self)
+        overriding.honour(self._patches)
         self._patches.spread()
         scripts.recognise(self._patches)
-        self.active = True
-        self.dispatcher.__enter__()  # type: ignore[no-untyped-call]
 
     def uninstall(self) -> None:
         """Give PyTorch back as it was."""
