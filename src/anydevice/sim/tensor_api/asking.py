@@ -11,7 +11,7 @@ import torch.utils._device
 
 from anydevice.sim.asked import asked
 from anydevice.sim.patches import Patches
-from anydevice.sim.simulation import Simulation
+from anydevice.sim.simulation import Simulation, current
 
 _FACTORIES = [
     "arange",
@@ -68,6 +68,8 @@ def install(patches: Patches, simulation: Simulation) -> None:
 def _marked(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
+        if kwargs.get("device").__class__ is int:  # the C++ parser asks this build's own accelerator
+            kwargs["device"] = current().resolve(kwargs["device"])
         outer = asked.python
         asked.python = True
         try:

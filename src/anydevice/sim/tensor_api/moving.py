@@ -12,10 +12,12 @@ from anydevice.sim.place import CPU, device_of
 from anydevice.sim.simulation import Simulation, current
 
 _base_to = torch._C.TensorBase.to
+_base_parse_to = torch._C._nn._parse_to
 
 
 def install(patches: Patches, simulation: Simulation) -> None:
     """Replace the methods that move."""
+    patches.set(torch._C._nn, "_parse_to", _parse_to)
     patches.set(torch.Tensor, "to", to)
     patches.set(torch.Tensor, "cpu", cpu)
     for kind in ("cuda", "xpu"):
@@ -32,11 +34,18 @@ def to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
     copy = bool(kwargs.pop("copy", False))
     if len(args) == 4 or (len(args) == 3 and not isinstance(args[1], torch.dtype)):
         copy, args = bool(args[-1]), args[:-1]
-    if args and isinstance(args[0], int) and not isinstance(args[0], bool):
-        args = (current().resolve(args[0]), *args[1:])
-    device, dtype, non_blocking, memory_format = torch._C._nn._parse_to(*args, **kwargs)
+    device, dtype, non_blocking, memory_format = _parse_to(*args, **kwargs)
     target = device_of(self) if device is None else current().resolve(device)
     return move(self, target, dtype, non_blocking=non_blocking, memory_format=memory_format, copy=copy)
+
+
+def _parse_to(*args: Any, **kwargs: Any) -> Any:
+    """`torch._C._nn._parse_to`, which asks this build's own accelerator what device a number is."""
+    if args and args[0].__class__ is int:
+        args = (current().resolve(args[0]), *args[1:])
+    elif kwargs.get("device").__class__ is int:
+        kwargs["device"] = current().resolve(kwargs["device"])
+    return _base_parse_to(*args, **kwargs)
 
 
 def cpu(self: torch.Tensor, memory_format: torch.memory_format = torch.preserve_format) -> torch.Tensor:
