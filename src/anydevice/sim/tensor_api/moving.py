@@ -83,6 +83,9 @@ def move(
             return _base_to(tensor, target, dtype or tensor.dtype, copy=copy, **options)
         return _base_to(tensor, dtype or tensor.dtype, copy=copy, **options)
     if tensor.requires_grad and torch.is_grad_enabled():
+        if tensor.is_nested and tensor.layout is torch.strided:  # autograd takes no Python function of these
+            parts = [move(part, target, dtype, non_blocking=non_blocking) for part in tensor.unbind()]
+            return torch.ops.aten._nested_tensor_from_tensor_list.default(parts)
         moved: torch.Tensor = ToCopy.apply(tensor, target, dtype, non_blocking, memory_format)
         return moved
     return _relocate(tensor, target, dtype, non_blocking, memory_format)
