@@ -18,8 +18,8 @@ from anydevice.cli.options import Stop
 def command(device: str, log: Path | None, module: bool, program: str, arguments: tuple[str, ...]) -> None:
     """Run PROGRAM with its ARGUMENTS, unedited, with all that it asks of CUDA sent to the device that is there.
 
-    PROGRAM is a Python script, '-' for standard input, or a command (torchrun, bash). Its child processes are redirected
-    too. At the end stderr says what was changed or made up, by line. The exit status is that of the program.
+    PROGRAM is a Python script, '-' for standard input, or a command (torchrun, bash). Its child processes are
+    redirected too. At the end stderr says what was changed or made up, by line. The exit status is that of the program.
     """
     try:
         import torch  # noqa: F401

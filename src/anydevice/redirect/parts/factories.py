@@ -38,7 +38,7 @@ def found() -> list[tuple[Any, str, Callable[..., Any]]]:
         (owner, name, function)
         for owner in owners
         for name, function in list(vars(owner).items()) + _inherited(owner)
-        if callable(function) and not isinstance(function, type) and _is_among(function, makers)
+        if callable(function) and not isinstance(function, type) and (_is_among(function, makers) or _says_so(function))
         if name not in ("to", "cuda")
     ]
 

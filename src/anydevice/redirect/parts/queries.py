@@ -80,7 +80,7 @@ def install(patches: Patches, redirection: Redirection) -> None:
             if self.prev_idx >= 0:
                 torch.xpu.set_device(self.prev_idx)
 
-    answers = {
+    answers: dict[str, Any] = {
         "is_available": is_available,
         "device_count": device_count,
         "current_device": current_device,
