@@ -13,9 +13,7 @@ import json
 import os
 import subprocess
 import sys
-import tarfile
 import tempfile
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -26,16 +24,25 @@ def export(mirrors: Path, repository: dict[str, Any], folder: Path) -> None:
     """Lay the repository's files, as of its commit, into the folder."""
     mirror = mirrors / str(repository["repo"]).replace("/", "+") / "repo"
     git = mirror / ".git" if (mirror / ".git").exists() else mirror
-    packed = subprocess.run(
-        ["git", f"--git-dir={git}", "archive", repository["commit"]],
-        capture_output=True,
-        check=False,
-        env={**os.environ, "GIT_NO_LAZY_FETCH": "1"},
+    reading = ["git", f"--git-dir={git}"]
+    environment = {**os.environ, "GIT_NO_LAZY_FETCH": "1"}
+    listed = subprocess.run(
+        [*reading, "ls-tree", "-r", "-z", repository["commit"]], capture_output=True, check=False, env=environment
     )
-    if packed.returncode:
-        raise OSError(packed.stderr.decode(errors="replace").strip())
-    with tarfile.open(fileobj=BytesIO(packed.stdout)) as archive:
-        archive.extractall(folder, filter="data")
+    if listed.returncode:
+        raise OSError(listed.stderr.decode(errors="replace").strip())
+    for entry in filter(None, listed.stdout.split(b"\0")):
+        about, _, name = entry.partition(b"\t")
+        mode, kind, blob = about.decode().split()
+        if kind != "blob" or mode == "120000":
+            continue
+        content = subprocess.run(
+            [*reading, "cat-file", "blob", blob], capture_output=True, check=False, env=environment
+        )
+        if content.returncode == 0:  # a snapshot may lack its largest files
+            path = folder / os.fsdecode(name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content.stdout)
 
 
 def outcome(recipe: Path, checkout: Path, device: str, work: Path) -> tuple[bool, str]:

@@ -63,7 +63,6 @@ def _says_so(function: Any) -> bool:
 def _wrapped(original: Callable[..., Any], name: str, redirection: Redirection) -> Callable[..., Any]:
     send = redirection.send
     unpinned = redirection.kind == "cpu"
-    place = 2 if name == "as_tensor" else None
 
     @functools.wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -72,8 +71,6 @@ def _wrapped(original: Callable[..., Any], name: str, redirection: Redirection) 
                 kwargs["device"] = send(kwargs["device"], name)
             if unpinned and kwargs.get("pin_memory"):
                 kwargs["pin_memory"] = False  # there is nothing to pin for
-        if place is not None and len(args) > place:
-            args = (*args[:place], send(args[place], name), *args[place + 1 :])
         return original(*args, **kwargs)
 
     return call
