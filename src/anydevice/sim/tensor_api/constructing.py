@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
+from anydevice.patching.patches import Patches
 from anydevice.sim.mismatch import put
-from anydevice.sim.patches import Patches
 from anydevice.sim.place import CPU, device_of, storage_of
 from anydevice.sim.simulation import Simulation, current
 from anydevice.sim.tensor_api.moving import move

@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
+from anydevice.patching.patches import Patches
 from anydevice.sim.asked import asking
-from anydevice.sim.patches import Patches
 from anydevice.sim.place import CPU, device_of
 from anydevice.sim.simulation import Simulation, current
 
