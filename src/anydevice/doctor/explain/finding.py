@@ -14,10 +14,16 @@ from anydevice.doctor.facts.signatures import Pattern, Signature
 _REACH = 1200  # characters around a pattern's rarest literal in which its regex is tried
 _KEPT = 8  # occurrences of one error that are kept; all are counted
 
-_RAISED = re.compile(r"(?:^|[\s|:(])(?:[\w.]+\.)?\w*(?:Error|Exception|Missing|Failure|Abort)\b(?:\[\w+\])?:?|^(?:ERROR|FATAL|error|×)\b|terminate called")
+_RAISED = re.compile(
+    r"(?:^|[\s|:(])(?:[\w.]+\.)?\w*(?:Error|Exception|Missing|Failure|Abort)\b(?:\[\w+\])?:?"
+    r"|^(?:ERROR|FATAL|error|×)\b|terminate called"
+)
+    r"(?:^|[\s|:(])(?:[\w.]+\.)?\w*(?:Error|Exception|Missing|Failure|Abort)\b(?:\[\w+\])?:?|^(?:ERROR|FATAL|error|×)\b|terminate called"
+)
 _WARNED = re.compile(r"\b\w*Warning:|^(?:WARN|WARNING)\b|warnings\.warn|\[W\d{3,4} |\bWARNING[:\[ ]")
-_QUOTED = re.compile(r"^(?:raise |File \"|\+ ?raise |assert |logger\.|print\(|#)|pytest\.raises|assertRaises|in str\(|except \w+")
-_HANDLED = "During handling of the above exception"
+_QUOTED = re.compile(
+    r"^(?:raise |File \"|\+ ?raise |assert |logger\.|print\(|#)|pytest\.raises|assertRaises|in str\(|except \w+"
+)
 
 
 class Weight(IntEnum):

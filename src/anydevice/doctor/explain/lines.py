@@ -11,7 +11,7 @@ _LONGEST_PREFIX = 160  # characters looked at for one prefix
 _MOST_PREFIXES = 6  # `trainer-1 | 2026-11-30T10:00:00Z stderr F [rank0]: E   ` has five
 _PREFIXES = re.compile(
     r"\s*(?:"
-    r"\[?\d{4}-\d\d-\d\d[T ,_]\d\d[:-]\d\d[:-]\d\d[.,\d]{0,10}(?:Z|[+-]\d\d:?\d\d)?\]?[ :|-]*"  # 2026-11-30 10:00:00,123
+    r"\[?\d{4}-\d\d-\d\d[T ,_]\d\d[:-]\d\d[:-]\d\d[.,\d]{0,10}(?:Z|[+-]\d\d:?\d\d)?\]?[ :|-]*"  # ISO
     r"|\[?\d\d:\d\d:\d\d[.,\d]{0,10}\]?[ :|-]+"
     r"|\[?\d\d/\d\d/(?:\d\d){1,2} \d\d:\d\d:\d\d\]?[ :|-]*"
     r"|[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d (?:[\w.-]{1,60} )?[\w./-]{1,60}(?:\[\d{1,9}\])?: "  # syslog
