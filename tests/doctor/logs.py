@@ -10,7 +10,10 @@ Log = Callable[[str], str]
 
 def training(message: str) -> str:
     """A traceback after progress bars."""
-    head = [f"epoch {i // 20} step {i} loss {3.2 / (i + 1):.4f} lr 3.0e-04 device cuda:0 images/s {311 + i}" for i in range(170)]
+    head = [
+        f"epoch {i // 20} step {i} loss {3.2 / (i + 1):.4f} lr 3.0e-04 device cuda:0 images/s {311 + i}"
+        for i in range(170)
+    ]
     bar = "\r".join(f" {i}%|{'█' * (i // 10):<10}| {i}/100 [00:{i:02d}<00:{60 - i % 60:02d}]" for i in range(0, 60, 7))
     frames = [
         "UserWarning: The PyTorch API of nested tensors is in prototype stage.",
@@ -45,7 +48,10 @@ def torchrun(message: str) -> str:
     """Four ranks that fail alike, and the launcher's wrapper after them."""
     lines = [f"[rank{i % 4}]: step {i} loss {2.0 / (i + 1):.3f}" for i in range(120)]
     for rank in range(4):
-        lines += [f"[rank{rank}]: Traceback (most recent call last):", f'[rank{rank}]:   File "/w/ddp.py", line 9, in <module>']
+        lines += [
+            f"[rank{rank}]: Traceback (most recent call last):",
+            f'[rank{rank}]:   File "/w/ddp.py", line 9, in <module>',
+        ]
         lines += [f"[rank{rank}]: {line}" for line in message.split("\n")]
     lines += [
         "W1130 10:11:12.131000 4711 torch/distributed/elastic/multiprocessing/api.py:900] Sending process 4712 closing signal SIGTERM",
@@ -69,20 +75,30 @@ def pip(message: str) -> str:
 
 def docker(message: str) -> str:
     """`docker compose logs`: service and time before every line."""
-    lines = [f"GET /health 200 {i} ms" for i in range(150)] + message.split("\n") + ["container exited with code 1"] * 30
-    return "\n".join(f"trainer-1  | 2026-11-30T10:{i // 60:02d}:{i % 60:02d}.123456789Z {line}" for i, line in enumerate(lines))
+    lines = (
+        [f"GET /health 200 {i} ms" for i in range(150)] + message.split("\n") + ["container exited with code 1"] * 30
+    )
+    return "\n".join(
+        f"trainer-1  | 2026-11-30T10:{i // 60:02d}:{i % 60:02d}.123456789Z {line}" for i, line in enumerate(lines)
+    )
 
 
 def docker_json(message: str) -> str:
     """The file that docker's json-file driver keeps."""
     lines = [f"step {i} ok" for i in range(170)] + message.split("\n") + ["bye"] * 10
-    return "\n".join(json.dumps({"log": line + "\n", "stream": "stderr", "time": "2026-11-30T10:00:00Z"}) for line in lines)
+    return "\n".join(
+        json.dumps({"log": line + "\n", "stream": "stderr", "time": "2026-11-30T10:00:00Z"}) for line in lines
+    )
 
 
 def windows(message: str) -> str:
     """Windows paths and line ends."""
     lines = [rf"C:\Users\me\venv\Lib\site-packages\tqdm\std.py step {i}" for i in range(180)]
-    lines += ["Traceback (most recent call last):", r'  File "C:\Users\me\train.py", line 3, in <module>', "    import torch"]
+    lines += [
+        "Traceback (most recent call last):",
+        r'  File "C:\Users\me\train.py", line 3, in <module>',
+        "    import torch",
+    ]
     return "\r\n".join([*lines, *message.split("\n"), ""])
 
 
@@ -96,7 +112,9 @@ def coloured(message: str) -> str:
 def stamped(message: str) -> str:
     """A logger's prefix on every line, of the message too."""
     lines = [f"batch {i} of 180" for i in range(180)] + message.split("\n") + ["shutting down"] * 20
-    return "\n".join(f"2026-11-30 10:{i // 60:02d}:{i % 60:02d},042 INFO trainer.loop: {line}" for i, line in enumerate(lines))
+    return "\n".join(
+        f"2026-11-30 10:{i // 60:02d}:{i % 60:02d},042 INFO trainer.loop: {line}" for i, line in enumerate(lines)
+    )
 
 
 def wrapped(message: str) -> str:
@@ -114,7 +132,9 @@ def wrapped(message: str) -> str:
 def pytest_output(message: str) -> str:
     """A failure that pytest shows."""
     lines = [f"tests/test_{i}.py ................ [{i // 2:3d}%]" for i in range(180)]
-    return "\n".join([*lines, "____ test_it ____", *(f"E       {line}" for line in message.split("\n")), "1 failed in 3.21s"])
+    return "\n".join(
+        [*lines, "____ test_it ____", *(f"E       {line}" for line in message.split("\n")), "1 failed in 3.21s"]
+    )
 
 
 LOGS: dict[str, Log] = {

@@ -18,8 +18,6 @@ _RAISED = re.compile(
     r"(?:^|[\s|:(])(?:[\w.]+\.)?\w*(?:Error|Exception|Missing|Failure|Abort)\b(?:\[\w+\])?:?"
     r"|^(?:ERROR|FATAL|error|×)\b|terminate called"
 )
-    r"(?:^|[\s|:(])(?:[\w.]+\.)?\w*(?:Error|Exception|Missing|Failure|Abort)\b(?:\[\w+\])?:?|^(?:ERROR|FATAL|error|×)\b|terminate called"
-)
 _WARNED = re.compile(r"\b\w*Warning:|^(?:WARN|WARNING)\b|warnings\.warn|\[W\d{3,4} |\bWARNING[:\[ ]")
 _QUOTED = re.compile(
     r"^(?:raise |File \"|\+ ?raise |assert |logger\.|print\(|#)|pytest\.raises|assertRaises|in str\(|except \w+"

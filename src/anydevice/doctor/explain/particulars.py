@@ -38,7 +38,8 @@ _KEYS = {
 _CODES = {
     "2": "out of memory", "3": "initialization error", "35": "the driver is too old for the wheel, or missing",
     "46": "the device is busy (exclusive mode)", "100": "no GPU is visible", "101": "a GPU index that is not there",
-    "802": "Fabric Manager is not running", "803": "driver and libcuda differ", "804": "a compat libcuda on an unsupported GPU",
+    "802": "Fabric Manager is not running", "803": "driver and libcuda differ",
+    "804": "a compat libcuda on an unsupported GPU",
     "999": "unknown error at start",
 }  # fmt: skip
 
@@ -250,7 +251,8 @@ def _no_wheel(groups: dict[str, str], machine: Machine) -> Particulars:
 def _captured(groups: dict[str, str], _machine: Machine) -> Particulars:
     words = {
         "signal": "the worker got: {}", "wanted": "asked for {}", "free": "{} were free", "capacity": "the GPU has {}",
-        "global": "the file holds {}", "one": "one is on {}", "other": "the other is on {}", "argument": "the argument is {}",
+        "global": "the file holds {}", "one": "one is on {}", "other": "the other is on {}",
+        "argument": "the argument is {}",
         "key": "{}", "model": "the model is {}", "index": "saved on device {}", "count": "here are {} devices",
         "op": "the operation is {}", "ms": "it ran for {} ms",
     }  # fmt: skip
