@@ -12,10 +12,12 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:  # what type checkers and editors see; the table below is what happens, and a test compares the two
     from anydevice.runtime.device import get_device as get_device
+    from anydevice.runtime.move import to_device as to_device
 
 # public name -> the module that has it, loaded when the name is first asked for
 _HOMES = {
     "get_device": "anydevice.runtime.device",
+    "to_device": "anydevice.runtime.move",
 }
 
 __all__ = ["__version__", *_HOMES]
