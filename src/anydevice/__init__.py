@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; the table below is what
     from anydevice.runtime.amp import grad_scaler as grad_scaler
     from anydevice.runtime.choice import DeviceUnavailable as DeviceUnavailable
     from anydevice.runtime.device import get_device as get_device
+    from anydevice.runtime.dispatch import dispatch as dispatch
     from anydevice.runtime.move import to_device as to_device
     from anydevice.runtime.required import gpu_required as gpu_required
     from anydevice.runtime.streams import event as event
@@ -38,6 +39,7 @@ _HOMES = {
     "current_device": "anydevice.runtime.accelerator",
     "device_count": "anydevice.runtime.accelerator",
     "DeviceUnavailable": "anydevice.runtime.choice",
+    "dispatch": "anydevice.runtime.dispatch",
     "empty_cache": "anydevice.runtime.accelerator",
     "event": "anydevice.runtime.streams",
     "free_memory": "anydevice.runtime.accelerator",
