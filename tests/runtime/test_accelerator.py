@@ -54,7 +54,7 @@ def test_the_current_device_can_be_set():
     assert anydevice.current_device() == torch.device("cuda:1")
 
 
-@pytest.mark.worlds("none", "cuda:2", "rocm", "xpu")  # in `mps` the simulator's torch.manual_seed leaves the device out
+@pytest.mark.worlds("none", "cuda:2", "rocm", "xpu")  # seeds do not repeat in `mps`
 def test_the_same_seed_gives_the_same_numbers():
     anydevice.manual_seed(3)
     first = torch.rand(4, device=get_device()).tolist()
