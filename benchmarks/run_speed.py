@@ -1,4 +1,4 @@
-"""What `anydevice run` costs: a training loop of small layers, written for CUDA and redirected, against device-agnostic code.
+"""What `anydevice run` costs: a training loop of small layers, written for CUDA and redirected, against agnostic code.
 
     python benchmarks/run_speed.py [--steps 2000] [--rounds 9]
 
