@@ -108,21 +108,29 @@ def _relocate(
 class ToCopy(torch.autograd.Function):
     """Autograd's own formula would leave the gradient where it arises: below it, all tensors are on the CPU."""
 
+    generate_vmap_rule = True
+
     @staticmethod
-    def forward(
-        ctx: Any,
+    def forward(  # type: ignore[override]
         tensor: torch.Tensor,
         target: torch.device,
         dtype: torch.dtype | None,
         non_blocking: bool,
         memory_format: torch.memory_format | None,
     ) -> torch.Tensor:
+        return _relocate(tensor, target, dtype, non_blocking, memory_format)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+        tensor, ctx.target, ctx.target_dtype, ctx.non_blocking, _ = inputs
         ctx.source = device_of(tensor)
         ctx.dtype = tensor.dtype
-        ctx.non_blocking = non_blocking
-        return _relocate(tensor, target, dtype, non_blocking, memory_format)
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple[Any, ...]:  # type: ignore[override]
         back = move(gradient, ctx.source, ctx.dtype, non_blocking=ctx.non_blocking)
         return back, None, None, None, None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: torch.Tensor, *rest: None) -> torch.Tensor:  # type: ignore[override]
+        return move(tangent, ctx.target, ctx.target_dtype, non_blocking=ctx.non_blocking)
