@@ -38,19 +38,29 @@ class Log:
     """Counts what is done, by instruction of the program; lines are looked up only at the end."""
 
     def __init__(self) -> None:
-        self._counts: dict[tuple[CodeType, int, str, str, str], int] = {}
+        # by the identity of code, which takes long to hash; it is kept, so that no other takes its place
+        self._counts: dict[tuple[int, int, str, str], list[int]] = {}
+        self._about: dict[tuple[int, int, str, str], tuple[CodeType, str]] = {}
 
     def note(self, kind: str, what: str, result: str) -> None:
         """Count one thing done for the innermost line of the program."""
         frame = user_frame(sys._getframe(1))
-        if frame is not None:
-            key = (frame.f_code, frame.f_lasti, kind, what, result)
-            self._counts[key] = self._counts.get(key, 0) + 1
+        if frame is None:
+            return
+        key = (id(frame.f_code), frame.f_lasti, what, result)
+        count = self._counts.get(key)
+        if count is None:
+            self._counts[key] = [1]
+            self._about[key] = (frame.f_code, kind)
+        else:
+            count[0] += 1
 
     def entries(self) -> list[Entry]:
         """All that was noted, in the order of files and lines; instructions of one line are added up."""
         added: dict[tuple[str, int, str, str, str], int] = {}
-        for (code, instruction, kind, what, result), times in self._counts.items():
+        for counted, (times,) in list(self._counts.items()):
+            _, instruction, what, result = counted
+            code, kind = self._about[counted]
             line = line_of(code, instruction)
             key = (line.path, line.number, kind, what, result)
             added[key] = added.get(key, 0) + times

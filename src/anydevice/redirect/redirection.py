@@ -62,27 +62,39 @@ class Redirection:
         self.kind = kind
         self.count = torch.xpu.device_count() if kind == "xpu" else 1
         self.log = Log()
+        self._sent: dict[tuple[type, Any], Any] = {}
         self._patches = Patches()
 
     def send(self, value: Any, what: str) -> Any:
         """The device that is there, where `value` names one of CUDA; `value` itself otherwise."""
         kind = value.__class__
-        if kind is str:
-            if not value.startswith("cuda"):
-                return value
-            index = value[5:]
-            number = int(index) if index.isdigit() else None
-        elif kind is int:
-            if value < 0:
-                return value
-            number = value
-        elif kind is Device and value.type == "cuda":
-            number = value.index
-        else:
+        if kind is not str and kind is not int and kind is not Device:
             return value
-        device = self.device(number)
-        self.log.note(CHANGED, what, str(device))
+        known = self._sent.get((kind, value), self)
+        if known is self:
+            known = self._sent[kind, value] = self._meant(value)
+        if known is None:
+            return value
+        device, name = known
+        self.log.note(CHANGED, what, name)
         return device
+
+    def _meant(self, value: str | int | torch.device) -> tuple[torch.device, str] | None:
+        """The device that stands for it, and its name; None where it is none of CUDA."""
+        if isinstance(value, str):
+            kind, _, index = value.partition(":")
+            if kind != "cuda" or not (index.isdigit() or value == "cuda"):
+                return None  # and PyTorch says of `cuda:x` what it says of it
+            device = self.device(int(index) if index else None)
+        elif isinstance(value, int):
+            if value < 0:
+                return None
+            device = self.device(value)
+        elif value.type == "cuda":
+            device = self.device(value.index)
+        else:
+            return None
+        return device, str(device)
 
     def device(self, index: int | None = None) -> torch.device:
         """The device that stands for `cuda:index`; an index counts only where there are several."""
