@@ -25,7 +25,7 @@ def install(patches: Patches, simulation: Simulation) -> None:
             from torch._dynamo import eval_frame  # takes seconds to import, and few programs compile
 
             prior = eval_frame._set_stance(eval_frame.DynamoStance("force_eager"))
-            patches.afterwards(lambda: eval_frame._set_stance(prior))
+            patches.afterwards(functools.partial(eval_frame._set_stance, prior))
             asleep = True
             warnings.warn("torch.compile compiles nothing in a simulation: the code runs eagerly", stacklevel=2)
         return _compile(*args, **kwargs)
