@@ -56,7 +56,8 @@ def _bare() -> float:
 
 def _ordinary() -> str:
     return "".join(
-        f"2026-11-30 10:{i // 60 % 60:02d}:{i % 60:02d},123 INFO trainer: epoch {i // 900} step {i} loss {9 / (i + 1):.5f}\n"
+        f"2026-11-30 10:{i // 60 % 60:02d}:{i % 60:02d},123 INFO trainer: "
+        f"epoch {i // 900} step {i} loss {9 / (i + 1):.5f}\n"
         for i in range(9000)
     )
 

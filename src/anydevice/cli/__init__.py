@@ -21,6 +21,7 @@ VERBS = {
     "scan": "Find what ties code to one device.",
     "fix": "Rewrite it so that it runs on any device.",
     "sim": "Run a program as if on another machine.",
+    "run": "Run a program written for CUDA on the device that is there.",
     "explain": "Say what an error message or a log means.",
     "rules": "List the rules, or explain one.",
     "demo": "Scan, fix and train a small legacy project.",

@@ -150,7 +150,9 @@ def meant(sim: Simulation, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, 
 
 
 def decomposed(sim: Simulation, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """An operator made of others, which comes here whole in inference mode only."""
+    """An operator made of others, which comes here whole in inference mode, and for nested tensors, whose own it is."""
+    if any(isinstance(a, Tensor) and a.is_nested for a in flatten(args, kwargs)):
+        return general(sim, plan, args, kwargs)
     with sim.dispatcher:
         return plan.func.decompose(*args, **kwargs)
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.overrides import handle_torch_function, has_torch_function_unary
 
-from anydevice.sim.patches import Patches
+from anydevice.patching.patches import Patches
 
 
 class Method:

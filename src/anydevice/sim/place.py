@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from anydevice.sim.origin import Line, line_of, user_frame
+from anydevice.patching.origin import Line, line_of, user_frame
 
 if TYPE_CHECKING:
     from anydevice.sim.memory import Ledger

@@ -12,11 +12,12 @@ from typing import Any
 
 import torch
 
-from anydevice.sim import overriding, scripts
+from anydevice.patching import scripts
+from anydevice.patching.patches import Patches
+from anydevice.sim import overriding
 from anydevice.sim.dispatch import Dispatcher
 from anydevice.sim.errors import AcceleratorError, NotSimulated
 from anydevice.sim.memory import Ledger
-from anydevice.sim.patches import Patches
 from anydevice.sim.place import CPU, interned
 from anydevice.sim.plan import Plan
 from anydevice.worlds import World, parse

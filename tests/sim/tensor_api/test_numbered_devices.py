@@ -26,6 +26,7 @@ MAKE: dict[str, Callable[[], Any]] = {
     "module keyword": lambda: torch.nn.Linear(2, 2).to(device=1).weight,
     "module made there": lambda: torch.nn.Linear(2, 2, device=1).weight,
     "module filled": lambda: torch.nn.Linear(2, 2, device="meta").to_empty(device=1).weight,
+    "nested": lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], device=1),
     "device": lambda: torch.ones(2, device=torch.device(1)),
 }
 

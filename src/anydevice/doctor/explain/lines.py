@@ -24,7 +24,8 @@ _PREFIXES = re.compile(
     r"|[\w.-]{1,60} +\| "  # docker compose
     r"|std(?:err|out) [FP] "  # kubernetes
     r"|#\d{1,4} \d{1,6}\.\d{1,6} "  # docker build
-    r"|\[?(?:DEBUG|INFO|WARN|ERROR|CRITICAL|FATAL|TRACE)\]?(?::[\w.]{1,60}:| *[:|-] *|  *)(?:\w{1,60}(?:\.\w{1,60}){1,8} ?: )?"
+    r"|\[?(?:DEBUG|INFO|WARN|ERROR|CRITICAL|FATAL|TRACE)\]?(?::[\w.]{1,60}:| *[:|-] *|  *)"
+    r"(?:\w{1,60}(?:\.\w{1,60}){1,8} ?: )?"
     r"|E   +"  # pytest
     r"|[│┃║|>╭╰]+ +"
     r")"

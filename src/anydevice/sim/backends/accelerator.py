@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 
+from anydevice.patching.patches import Patches
 from anydevice.sim.backends import streams
 from anydevice.sim.backends.devices import exchange_device, index_of, set_device, synchronize
-from anydevice.sim.patches import Patches
 from anydevice.sim.simulation import Simulation
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 import torch.cuda.nvtx
 
-from anydevice.sim.patches import Patches
+from anydevice.patching.patches import Patches
 from anydevice.sim.simulation import Simulation
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
+from anydevice.patching.patches import Patches
 from anydevice.sim.errors import refusing
-from anydevice.sim.patches import Patches
 from anydevice.sim.simulation import Simulation, current
 
 KINDS = ("cuda", "xpu")

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from anydevice.patching.patches import Patches
 from anydevice.sim.nested import tensors_in
-from anydevice.sim.patches import Patches
 from anydevice.sim.simulation import Simulation
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 
+from anydevice.patching.patches import Patches
 from anydevice.sim.backends.memory import ledger, set_fraction
 from anydevice.sim.errors import refusing
-from anydevice.sim.patches import Patches
 from anydevice.sim.simulation import Simulation
 
 

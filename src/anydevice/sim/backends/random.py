@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from anydevice.sim.patches import Patches
+from anydevice.patching.patches import Patches
 from anydevice.sim.place import CPU
 from anydevice.sim.plan import Plan
 from anydevice.sim.simulation import Simulation, active

@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
+from anydevice.patching.patches import Patches
 from anydevice.sim.errors import NotSimulated
-from anydevice.sim.patches import Patches
 from anydevice.sim.place import device_of
 from anydevice.sim.simulation import Simulation, current
 

@@ -1,6 +1,6 @@
 """Running a program in a simulated world: as `python` would, with its own output, traceback and exit status."""
 
-from anydevice.sim.launch.program import Program, find
+from anydevice.launch.program import Program, find
 from anydevice.sim.launch.running import run
 
 __all__ = ["Program", "find", "run"]

@@ -38,7 +38,7 @@ class Expectation:
             ledger.allocate = self._counting(ledger, ledger.allocate)  # type: ignore[method-assign, assignment]
 
     def _counting(self, ledger: Ledger, allocate: Callable[[int], None]) -> Callable[[int], None]:
-        from anydevice.sim.origin import current_line
+        from anydevice.patching.origin import current_line
 
         def counted(nbytes: int) -> None:
             line = current_line()

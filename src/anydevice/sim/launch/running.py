@@ -1,25 +1,17 @@
-"""Runs the program to its end, in this process where it is Python, and ends as it does."""
+"""Runs the program to its end in a simulated world, in this process where it is Python, and ends as it does."""
 
 from __future__ import annotations
 
-import atexit
-import contextlib
 import os
-import pkgutil
-import runpy
 import signal
 import subprocess
-import sys
-import types
-from importlib.machinery import SourceFileLoader
-from pathlib import Path
 from typing import NoReturn
 
-from anydevice.sim.launch import ending, tracebacks
-from anydevice.sim.launch.program import Program
+from anydevice.launch import tracebacks
+from anydevice.launch.executing import FAILED, end, status_of
+from anydevice.launch.program import Program
+from anydevice.sim.launch import ending
 from anydevice.worlds import World
-
-_FAILED = 1
 
 
 def run(program: Program, world: World, wishes: ending.Wishes) -> NoReturn:
@@ -31,73 +23,14 @@ def run(program: Program, world: World, wishes: ending.Wishes) -> NoReturn:
         wishes: what the user wants to be told at the end.
     """
     if program.kind == "command":
-        _end(_run_command(program, world, wishes))
+        end(_run_command(program, world, wishes))
     from anydevice.sim import simulation
 
     watch = ending.begin(simulation.enter(world), wishes)
     tracebacks.hide_ours()
-    status: object = 0
-    try:
-        _execute(program)
-    except SystemExit as leave:
-        status = leave.code
-    except KeyboardInterrupt as error:
-        tracebacks.show(error)
-        status = -signal.SIGINT
-    except BaseException as error:
-        tracebacks.show(error)
-        status = _FAILED
+    status = status_of(program)
     unexpected = watch.tell()
-    _end(_FAILED if unexpected and status in (0, None) else status)
-
-
-def _execute(program: Program) -> None:
-    if program.kind == "module":
-        sys.argv[:] = [program.name, *program.arguments]
-        _put_first(str(Path.cwd()))
-        runpy._run_module_as_main(program.name)  # type: ignore[attr-defined]  # what `python -m` calls
-        return
-    sys.argv[:] = [{"code": "-c", "input": "-"}.get(program.kind, program.name), *program.arguments]
-    main = types.ModuleType("__main__")
-    main.__dict__.update(__builtins__=sys.modules["builtins"], __annotations__={})
-    if program.kind in ("code", "input"):
-        sys.modules["__main__"] = main
-        _put_first("")
-        name, source = ("<string>", program.name) if program.kind == "code" else ("<stdin>", sys.stdin.read())
-        exec(compile(source, name, "exec"), main.__dict__)
-        return
-    path = Path(program.name)
-    if path.is_dir() or _is_archive(path):
-        _put_first(str(path.absolute()))
-        runpy._run_module_as_main("__main__", False)  # type: ignore[attr-defined]  # as for `python folder`
-        return
-    main.__file__ = str(Path.cwd()) + os.sep + program.name if not path.is_absolute() else program.name
-    main.__loader__ = SourceFileLoader("__main__", main.__file__)
-    main.__dict__["__cached__"] = None
-    sys.modules["__main__"] = main
-    _put_first(str(path.resolve().parent))
-    exec(_code_of(path, main.__file__), main.__dict__)
-
-
-def _put_first(folder: str) -> None:
-    """Where Python looks first: in place of the folder of anydevice's own command."""
-    if not getattr(sys.flags, "safe_path", False):
-        sys.path[0] = folder
-
-
-def _is_archive(path: Path) -> bool:
-    with path.open("rb") as file:
-        start = file.read(4096)
-    return start.startswith(b"PK\x03\x04") or (start.startswith(b"#!") and b"PK\x03\x04" in start)
-
-
-def _code_of(path: Path, name: str) -> types.CodeType:
-    with path.open("rb") as file:
-        if path.suffix == ".pyc":
-            code: types.CodeType | None = pkgutil.read_code(file)  # type: ignore[attr-defined]
-            if code is not None:
-                return code
-        return compile(file.read(), name, "exec")
+    end(FAILED if unexpected and status in (0, None) else status)
 
 
 def _run_command(program: Program, world: World, wishes: ending.Wishes) -> int:
@@ -116,25 +49,4 @@ def _run_command(program: Program, world: World, wishes: ending.Wishes) -> int:
                     break
                 except KeyboardInterrupt:  # the child has it too, and decides
                     continue
-        return _FAILED if watch.tell() and status == 0 else status
-
-
-def _end(status: object) -> NoReturn:
-    """End with a status, or by the signal that a negative one stands for, so that a shell sees no difference."""
-    if isinstance(status, int) and status < 0 and os.name == "posix":
-        _signal.append(-status)
-        sys.exit(128 - status)
-    sys.exit(status)  # type: ignore[arg-type]
-
-
-_signal: list[int] = []  # what the process shall die of, when all that is to run at its exit has run
-
-
-@atexit.register  # before the program registers its own, so that it comes after them
-def _die() -> None:
-    for number in _signal:
-        for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(OSError, ValueError, AttributeError):
-                stream.flush()
-        signal.signal(number, signal.SIG_DFL)
-        os.kill(os.getpid(), number)
+        return FAILED if watch.tell() and status == 0 else status

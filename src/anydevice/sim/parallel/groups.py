@@ -13,8 +13,8 @@ import torch
 import torch.distributed
 from torch.utils._python_dispatch import _disable_current_modes
 
+from anydevice.patching.patches import Patches
 from anydevice.sim.parallel.admission import LIBRARIES, admit, library_of
-from anydevice.sim.patches import Patches
 from anydevice.sim.simulation import Simulation, current
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
+from anydevice.patching.patches import Patches
 from anydevice.sim.errors import NotSimulated
-from anydevice.sim.patches import Patches
 from anydevice.sim.simulation import Simulation
 
 Tensors = Sequence[torch.Tensor]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from anydevice.sim.patches import Patches
+from anydevice.patching.patches import Patches
 from anydevice.sim.simulation import Simulation
 from anydevice.worlds import World
 from anydevice.worlds.passing import read, write
@@ -39,7 +39,8 @@ def inherited(world: World, environment: Mapping[str, str]) -> dict[str, str]:
 
 def start() -> None:
     """Enter the world that the environment names, for the rest of the process."""
-    from anydevice.sim.launch import ending, tracebacks
+    from anydevice.launch import tracebacks
+    from anydevice.sim.launch import ending
     from anydevice.sim.simulation import enter
 
     simulation = enter(read(os.environ[VARIABLE]))

@@ -6,8 +6,8 @@ import os
 
 import torch
 
+from anydevice.patching.patches import Patches
 from anydevice.sim.dispatch import Dispatcher, flatten
-from anydevice.sim.patches import Patches
 from anydevice.sim.place import device_of
 from anydevice.sim.simulation import Simulation, active
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.multiprocessing import reductions
 
-from anydevice.sim.patches import Patches
+from anydevice.patching.patches import Patches
 from anydevice.sim.place import Place, place_of, storage_of
 from anydevice.sim.simulation import Simulation, current
 

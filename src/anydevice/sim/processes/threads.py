@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+from anydevice.patching.patches import Patches
 from anydevice.sim.dispatch import Dispatcher
-from anydevice.sim.patches import Patches
 from anydevice.sim.simulation import Simulation, active
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 import torch.utils._device
 
+from anydevice.patching.patches import Patches
 from anydevice.sim.asked import asked
-from anydevice.sim.patches import Patches
 from anydevice.sim.simulation import Simulation, current
 
 _FACTORIES = [

@@ -8,11 +8,11 @@ from typing import Any
 
 import torch
 
+from anydevice.patching.patches import Patches
 from anydevice.sim import mismatch
 from anydevice.sim.asked import LOOSE
 from anydevice.sim.errors import AcceleratorError
 from anydevice.sim.nested import tensors_in
-from anydevice.sim.patches import Patches
 from anydevice.sim.place import CPU, device_of
 from anydevice.sim.simulation import Simulation, current
 

@@ -8,14 +8,15 @@ from typing import Any
 
 import torch
 
+from anydevice.patching.patches import Patches
 from anydevice.sim.mismatch import put
-from anydevice.sim.patches import Patches
 from anydevice.sim.place import CPU, device_of, storage_of
 from anydevice.sim.simulation import Simulation, current
 from anydevice.sim.tensor_api.moving import move
 
 _tensor, _as_tensor, _asarray = torch.tensor, torch.as_tensor, torch.asarray
 _new = torch._C.TensorBase.new
+_nested_tensor, _nested_from_list = torch._C._nested.nested_tensor, torch._nested_tensor_from_tensor_list
 # how many tensors of indices come before the values
 _SPARSE = {
     "sparse_coo_tensor": 1,
@@ -34,6 +35,8 @@ def install(patches: Patches, simulation: Simulation) -> None:
     patches.everywhere(torch, "asarray", asarray)
     patches.set(torch.Tensor, "new", new)
     patches.set(torch.Tensor, "new_tensor", new_tensor)
+    patches.set(torch._C._nested, "nested_tensor", nested_tensor)
+    patches.everywhere(torch, "_nested_tensor_from_tensor_list", nested_tensor_from_list)
     for name, count in _SPARSE.items():
         patches.everywhere(torch, name, _sparse(getattr(torch, name), count))
 
@@ -125,6 +128,24 @@ def new_tensor(
     """`torch.Tensor.new_tensor`."""
     home = device_of(self) if device is None else device
     return tensor(data, dtype=dtype or self.dtype, device=home, requires_grad=requires_grad)
+
+
+def nested_tensor(
+    data: list[Any], *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False
+) -> torch.Tensor:
+    """`torch.nested.nested_tensor` of the strided layout."""
+    home = _home(data[0] if data else None, device)
+    parts = [part if isinstance(part, torch.Tensor) else tensor(part, dtype=dtype, device=home) for part in data]
+    made = _land(_nested_tensor(parts, dtype=dtype), home, requires_grad=requires_grad)
+    return made.pin_memory() if pin_memory else made
+
+
+def nested_tensor_from_list(
+    parts: list[torch.Tensor], dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None
+) -> torch.Tensor:
+    """`torch._nested_tensor_from_tensor_list`, for `torch.nested.as_nested_tensor`: gradients flow to the parts."""
+    home = _home(parts[0] if parts else None, device)
+    return move(_nested_from_list(parts, dtype, layout, None, pin_memory), home)
 
 
 @functools.cache

@@ -9,7 +9,7 @@ import torch
 from anydevice.sim.place import CPU, device_of
 
 if TYPE_CHECKING:
-    from anydevice.sim.patches import Patches
+    from anydevice.patching.patches import Patches
     from anydevice.sim.simulation import Simulation
 
 Lists = list[list[Any]]

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from anydevice.sim.patches import Patches
+from anydevice.patching.patches import Patches
 from anydevice.sim.place import device_of
 from anydevice.sim.simulation import Simulation
 

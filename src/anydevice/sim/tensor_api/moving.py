@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
+from anydevice.patching.patches import Patches
 from anydevice.sim.asked import asking
-from anydevice.sim.patches import Patches
 from anydevice.sim.place import CPU, device_of
 from anydevice.sim.simulation import Simulation, current
 
@@ -83,6 +83,9 @@ def move(
             return _base_to(tensor, target, dtype or tensor.dtype, copy=copy, **options)
         return _base_to(tensor, dtype or tensor.dtype, copy=copy, **options)
     if tensor.requires_grad and torch.is_grad_enabled():
+        if tensor.is_nested and tensor.layout is torch.strided:  # autograd takes no Python function of these
+            parts = [move(part, target, dtype, non_blocking=non_blocking) for part in tensor.unbind()]
+            return torch.ops.aten._nested_tensor_from_tensor_list.default(parts)
         moved: torch.Tensor = ToCopy.apply(tensor, target, dtype, non_blocking, memory_format)
         return moved
     return _relocate(tensor, target, dtype, non_blocking, memory_format)
@@ -105,21 +108,29 @@ def _relocate(
 class ToCopy(torch.autograd.Function):
     """Autograd's own formula would leave the gradient where it arises: below it, all tensors are on the CPU."""
 
+    generate_vmap_rule = True
+
     @staticmethod
-    def forward(
-        ctx: Any,
+    def forward(  # type: ignore[override]
         tensor: torch.Tensor,
         target: torch.device,
         dtype: torch.dtype | None,
         non_blocking: bool,
         memory_format: torch.memory_format | None,
     ) -> torch.Tensor:
+        return _relocate(tensor, target, dtype, non_blocking, memory_format)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+        tensor, ctx.target, ctx.target_dtype, ctx.non_blocking, _ = inputs
         ctx.source = device_of(tensor)
         ctx.dtype = tensor.dtype
-        ctx.non_blocking = non_blocking
-        return _relocate(tensor, target, dtype, non_blocking, memory_format)
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple[Any, ...]:  # type: ignore[override]
         back = move(gradient, ctx.source, ctx.dtype, non_blocking=ctx.non_blocking)
         return back, None, None, None, None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: torch.Tensor, *rest: None) -> torch.Tensor:  # type: ignore[override]
+        return move(tangent, ctx.target, ctx.target_dtype, non_blocking=ctx.non_blocking)

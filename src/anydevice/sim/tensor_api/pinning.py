@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from anydevice.sim.patches import Patches
+from anydevice.patching.patches import Patches
 from anydevice.sim.place import CPU, Place, device_of, place_of, storage_of
 from anydevice.sim.simulation import Simulation
 from anydevice.sim.tensor_api.typed import type_of

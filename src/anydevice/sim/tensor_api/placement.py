@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from anydevice.sim.patches import Patches
+from anydevice.patching.patches import Patches
 from anydevice.sim.place import device_of
 from anydevice.sim.simulation import Simulation
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from anydevice.sim.patches import Patches
+from anydevice.patching.patches import Patches
 from anydevice.sim.place import CPU, device_of
 from anydevice.sim.simulation import Simulation, current
 from anydevice.sim.tensor_api.moving import move

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from anydevice.sim.origin import Line, current_line
+from anydevice.patching.origin import Line, current_line
 from anydevice.sim.place import place_of, storage_of
 
 if TYPE_CHECKING:

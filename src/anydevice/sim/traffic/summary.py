@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from anydevice.sim.origin import Line
+from anydevice.patching.origin import Line
 from anydevice.sim.traffic.recorder import SYNCHRONISATION, Event, Recorder
 
 # What a copy or a synchronisation costs besides the bytes: a launch and a round trip, as commonly measured on CUDA.

@@ -1,4 +1,4 @@
-"""Runs at the start of each Python process that inherits a simulated world, then gives way to the user's own."""
+"""Runs at the start of each Python process that inherits a simulated world or a redirection, then gives way to the user's own."""
 
 import importlib.util
 import os
@@ -8,7 +8,9 @@ from importlib.machinery import PathFinder
 _here = os.path.dirname(os.path.abspath(__file__))
 sys.path[:] = [path for path in sys.path if os.path.abspath(path) != _here]
 
-if "ANYDEVICE_SIM" in os.environ and importlib.util.find_spec("anydevice") is not None:
+if ("ANYDEVICE_SIM" in os.environ or "ANYDEVICE_RUN" in os.environ) and importlib.util.find_spec(
+    "anydevice"
+) is not None:
     from anydevice.sim_startup import AfterTorch
 
     sys.meta_path.insert(0, AfterTorch())

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-_OURS = str(Path(__file__).parents[2])
+_OURS = str(Path(__file__).parents[1])
 
 
 def hide_ours() -> None:

@@ -16,7 +16,7 @@ class Patches:
     def __init__(self) -> None:
         self._saved: list[tuple[Any, str, Any]] = []
         self._entries: list[tuple[MutableMapping[Any, Any], Any, Any]] = []
-        self._actions: list[Callable[[], None]] = []
+        self._actions: list[Callable[[], object]] = []
         self._replaced: dict[int, tuple[Any, Any]] = {}
 
     def set(self, owner: Any, name: str, value: Any) -> None:
@@ -72,7 +72,7 @@ class Patches:
                 if known is not None and known[0] is value:
                     self.set(module, key, known[1])
 
-    def afterwards(self, action: Callable[[], None]) -> None:
+    def afterwards(self, action: Callable[[], object]) -> None:
         """Run `action` at the beginning of `restore`."""
         self._actions.append(action)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch.jit._builtins
 
 if TYPE_CHECKING:
-    from anydevice.sim.patches import Patches
+    from anydevice.patching.patches import Patches
 
 
 def recognise(patches: Patches) -> None:

@@ -1,0 +1,1 @@
+"""The runtime library: devices handled rightly in programs that import anydevice. Its public face is `anydevice`."""
