@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import cache
 
 from anydevice.doctor.explain.lines import Joined, join
 from anydevice.doctor.explain.reading import Block
@@ -86,11 +87,12 @@ def find(blocks: Iterable[Block], known: Iterable[Signature]) -> list[Found]:
     all_known = list(known)
     found: dict[str, Found] = {}
     for block in blocks:
+        present = cache(block.text.__contains__)  # patterns share words
         candidates = [
             (signature, pattern)
             for signature in all_known
             for pattern in signature.patterns
-            if all(word in block.text for word in pattern.words)
+            if all(present(word) for word in pattern.words)
         ]
         if not candidates:
             continue
