@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from datetime import date
 
-from anydevice.doctor.explain.finding import _matches
+from anydevice.doctor.explain.finding import matches
 from anydevice.doctor.explain.lines import join
 from anydevice.doctor.facts import drivers, processors, releases
 from anydevice.doctor.facts.files import NAMES, read
@@ -128,7 +128,7 @@ def _pattern(one: Signature, pattern: Pattern, sample: str) -> Iterator[str]:
     ):
         hostile = (text * (_HOSTILE // len(text) + 1))[:_HOSTILE]
         began = time.perf_counter()
-        for _ in _matches(pattern, hostile):
+        for _ in matches(pattern, hostile):
             pass
         took = time.perf_counter() - began
         if took > _SECONDS:

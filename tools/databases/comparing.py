@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
+Sample = TypeVar("Sample")
 SEED = 20_26
 MISMATCH = (
     "on the same device",
@@ -56,6 +57,11 @@ class Verdict:
             self.fail(
                 "mixed", f"{which}: {found.kind} where FakeTensorMode {expected.kind}: {found.error or expected.error}"
             )
+
+
+def thinned(found: list[Sample], most: int) -> list[Sample]:
+    """At most `most` of the samples (0: all), from the whole of the list."""
+    return found[:: max(1, -(-len(found) // most)) if most else 1]
 
 
 def answer(call: Callable[[], Any]) -> Answer:

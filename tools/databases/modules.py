@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -14,7 +14,19 @@ from torch.nn.parameter import is_lazy
 from torch.testing._internal.common_modules import ModuleInfo, ModuleInput, module_db
 
 from anydevice.sim import simulate
-from databases.comparing import SEED, Answer, Verdict, answer, copied, copied_with_stray, fake, faked, same, tensors_in
+from databases.comparing import (
+    SEED,
+    Answer,
+    Verdict,
+    answer,
+    copied,
+    copied_with_stray,
+    fake,
+    faked,
+    tensors_in,
+    thinned,
+)
+from databases.outcome import Outcome, agree
 
 
 @dataclass(frozen=True)
@@ -24,17 +36,6 @@ class Sample:
     module: nn.Module
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
-
-
-@dataclass
-class Outcome:
-    """A run: results, gradients and the module's own tensors after it, where they were, or what was raised."""
-
-    result: list[torch.Tensor] = field(default_factory=list)
-    grads: list[torch.Tensor | None] = field(default_factory=list)
-    devices: set[str] = field(default_factory=set)
-    grad_devices: set[str] = field(default_factory=set)
-    error: Exception | None = None
 
 
 def database() -> dict[str, ModuleInfo]:
@@ -53,8 +54,7 @@ def samples_of(info: ModuleInfo, most: int) -> list[Sample]:
             if given.forward_input is not None:
                 args, kwargs = tuple(given.forward_input.args), dict(given.forward_input.kwargs)
                 found.append(Sample(_built(info, given, training, args, kwargs), args, kwargs))
-    step = max(1, -(-len(found) // most)) if most else 1
-    return found[::step]
+    return thinned(found, most)
 
 
 def _built(
@@ -77,14 +77,9 @@ def outcome(sample: Sample, device: str) -> Outcome:
         args, kwargs = copied((sample.args, sample.kwargs), device)
         torch.manual_seed(SEED)
         out = module(*args, **kwargs)
-        this.result = [*tensors_in(out), *module.buffers()]
-        this.devices = {str(tensor.device) for tensor in this.result}
-        outs = [tensor for tensor in tensors_in(out) if tensor.requires_grad]
+        this.forward([*tensors_in(out), *module.buffers()])
         leaves = [leaf for leaf in [*tensors_in((args, kwargs)), *module.parameters()] if leaf.requires_grad]
-        if outs and leaves:
-            weights = [torch.ones_like(tensor.detach()) * 0.5 for tensor in outs]
-            this.grads = list(torch.autograd.grad(outs, leaves, weights, allow_unused=True))
-            this.grad_devices = {str(grad.device) for grad in this.grads if grad is not None}
+        this.backward(out, leaves)
     except Exception as error:
         this.error = error
     return this
@@ -95,26 +90,7 @@ def compare(samples: list[Sample], verdict: Verdict) -> None:
     with simulate("cuda"):
         simulated = [outcome(sample, "cuda:0") for sample in samples]
     for sample, there in zip(samples, simulated, strict=True):
-        here = outcome(sample, "cpu")
-        if here.error is not None:
-            continue  # the database's own trouble on this machine
-        verdict.compared["forward"] += 1
-        if there.error is not None:
-            verdict.fail("forward", f"{type(there.error).__name__}: {there.error}")
-            continue
-        if there.devices - {"cuda:0"}:
-            verdict.fail("forward", f"results on {', '.join(sorted(there.devices))}")
-        difference = same(there.result, here.result)
-        if difference:
-            verdict.fail("forward", difference)
-        if not here.grads:
-            continue
-        verdict.compared["backward"] += 1
-        if there.grad_devices - {"cuda:0"}:
-            verdict.fail("backward", f"gradients on {', '.join(sorted(there.grad_devices))}")
-        difference = same(there.grads, here.grads)
-        if difference:
-            verdict.fail("backward", difference)
+        agree(verdict, there, outcome(sample, "cpu"), device="cuda:0")
 
 
 def _strays(sample: Sample) -> Iterator[int]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -15,7 +14,8 @@ from torch.testing._internal.opinfo.core import OpInfo, SampleInput
 from torch.utils._pytree import tree_flatten
 
 from anydevice.sim import simulate
-from databases.comparing import SEED, Answer, Verdict, answer, copied, copied_with_stray, faked, same, tensors_in
+from databases.comparing import SEED, Answer, Verdict, answer, copied, copied_with_stray, faked, tensors_in, thinned
+from databases.outcome import Outcome, agree
 
 # their results are memory as it was found
 UNDEFINED = ("empty", "new_empty", "empty_like", "empty_strided", "new_empty_strided", "empty_permuted", "resize_")
@@ -44,8 +44,7 @@ def samples_of(info: OpInfo, dtype: torch.dtype, most: int) -> list[SampleInput]
     grad = info.supports_autograd and (dtype.is_floating_point or dtype.is_complex)
     torch.manual_seed(SEED)
     found = list(info.sample_inputs("cpu", dtype, requires_grad=grad))
-    step = max(1, -(-len(found) // most)) if most else 1
-    return found[::step]
+    return thinned(found, most)
 
 
 def names_device(sample: SampleInput) -> bool:
@@ -73,40 +72,17 @@ def run(info: OpInfo, sample: SampleInput, device: str) -> tuple[Any, list[torch
     return sample.output_process_fn_grad(out), [leaf for leaf in tensors_in(given) if leaf.requires_grad]
 
 
-def gradients(out: Any, leaves: list[torch.Tensor]) -> list[torch.Tensor | None]:
-    """The gradients of a weighted sum of all results."""
-    outs = [item for item in tensors_in(out) if item.requires_grad]
-    if not outs or not leaves:
-        return []
-    weights = [(torch.ones_like(item.detach()) * 0.5) for item in outs]
-    return list(torch.autograd.grad(outs, leaves, weights, allow_unused=True))
-
-
-@dataclass
-class Outcome:
-    """A run: its result and gradients, where they were, or what it raised."""
-
-    result: list[torch.Tensor] = field(default_factory=list)
-    grads: list[torch.Tensor | None] = field(default_factory=list)
-    devices: set[str] = field(default_factory=set)
-    grad_devices: set[str] = field(default_factory=set)
-    error: Exception | None = None
-    grad_error: Exception | None = None
-
-
 def outcome(info: OpInfo, sample: SampleInput, device: str) -> Outcome:
     """Run forward and backward on `device`."""
     this = Outcome()
     try:
         out, leaves = run(info, sample, device)
-        this.result = tensors_in(out)
-        this.devices = {str(item.device) for item in this.result}
+        this.forward(tensors_in(out))
     except Exception as error:
         this.error = error
         return this
     try:
-        this.grads = gradients(out, leaves)
-        this.grad_devices = {str(item.device) for item in this.grads if item is not None}
+        this.backward(out, leaves)
     except Exception as error:
         this.grad_error = error
     return this
@@ -118,29 +94,8 @@ def compare(info: OpInfo, samples: list[SampleInput], verdict: Verdict) -> None:
         simulated = [outcome(info, sample, "cuda:0") for sample in samples]
     values = info.name not in UNDEFINED
     for sample, there in zip(samples, simulated, strict=True):
-        here = outcome(info, sample, "cpu")
-        if here.error is not None:
-            continue  # the database's own trouble on this machine
-        verdict.compared["forward"] += 1
-        if there.error is not None:
-            verdict.fail("forward", f"{type(there.error).__name__}: {there.error}")
-            continue
-        if there.devices - {"cuda:0" if names_device(sample) else "cpu"}:
-            verdict.fail("forward", f"results on {', '.join(sorted(there.devices))}")
-        difference = same(there.result, here.result, values=values)
-        if difference:
-            verdict.fail("forward", difference)
-        if here.grad_error is not None or not here.grads:
-            continue
-        verdict.compared["backward"] += 1
-        if there.grad_error is not None:
-            verdict.fail("backward", f"{type(there.grad_error).__name__}: {there.grad_error}")
-            continue
-        if there.grad_devices - {"cuda:0"}:
-            verdict.fail("backward", f"gradients on {', '.join(sorted(there.grad_devices))}")
-        difference = same(there.grads, here.grads, values=values)
-        if difference:
-            verdict.fail("backward", difference)
+        device = "cuda:0" if names_device(sample) else "cpu"
+        agree(verdict, there, outcome(info, sample, "cpu"), device=device, values=values)
 
 
 def answer_of(info: OpInfo, given: tuple[Any, Any, Any]) -> Answer:

@@ -17,7 +17,7 @@ from torch.testing._internal.common_optimizers import (
 )
 
 from anydevice.sim import simulate
-from databases.comparing import SEED, Verdict, answer, same
+from databases.comparing import SEED, Verdict, answer, same, thinned
 
 STEPS = 4
 SHAPES = ((4, 3), (5, 4))  # of the parameters; Muon takes matrices only
@@ -68,8 +68,7 @@ def database() -> dict[str, OptimizerInfo]:
 def samples_of(info: OptimizerInfo, most: int) -> list[OptimizerInput]:
     """At most `most` configurations (0: all), `foreach`, `fused`, `differentiable` and `capturable` among them."""
     found = _get_optim_inputs_including_global_cliquey_kwargs("cuda", torch.float32, info, skip=("differentiable",))
-    step = max(1, -(-len(found) // most)) if most else 1
-    return found[::step]
+    return thinned(found, most)
 
 
 def training(info: OptimizerInfo, options: dict[str, Any], move: Move) -> Training:
