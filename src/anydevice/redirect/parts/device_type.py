@@ -8,10 +8,11 @@ from typing import Any
 import torch
 
 from anydevice.patching.patches import Patches
+from anydevice.patching.stand_in import StandIn
 from anydevice.redirect.redirection import Device, Redirection
 
 
-class _Type(type):
+class _DeviceType(StandIn):
     redirection: Redirection
 
     def __call__(cls, *args: Any, **kwargs: Any) -> torch.device:
@@ -28,29 +29,10 @@ class _Type(type):
             return cls(kwargs["device"])
         return Device(*args, **kwargs)
 
-    def __instancecheck__(cls, instance: object) -> bool:
-        return isinstance(instance, Device)
-
-    def __subclasscheck__(cls, subclass: type) -> bool:
-        return issubclass(subclass, Device)
-
-    def __getattr__(cls, name: str) -> Any:
-        return getattr(Device, name)
-
-    def __eq__(cls, other: object) -> bool:
-        return other is cls or other is Device
-
-    def __hash__(cls) -> int:
-        return hash(Device)
-
-    def __repr__(cls) -> str:
-        return repr(Device)
-
 
 def install(patches: Patches, redirection: Redirection) -> None:
     """Replace it. Pickles go on naming `torch.device`, so that others can read them."""
-    fields = {"__module__": "torch", "__doc__": Device.__doc__, "__slots__": ()}
-    stand_in = _Type("device", (), fields)
+    stand_in = _DeviceType(Device)
     stand_in.redirection = redirection
     patches.everywhere(torch, "device", stand_in)
 

@@ -7,34 +7,29 @@ from typing import Any
 import torch
 
 from anydevice.patching.patches import Patches
+from anydevice.patching.stand_in import StandIn
 from anydevice.redirect.redirection import Redirection
 
 _Generator = torch.Generator
 
 
-class _Type(type):
+class _GeneratorType(StandIn):
     redirection: Redirection
 
     def __call__(cls, device: Any = "cpu") -> torch.Generator:
         return _Generator(cls.redirection.send(device, "torch.Generator"))
 
-    def __instancecheck__(cls, instance: object) -> bool:
-        return isinstance(instance, _Generator)
-
-    def __subclasscheck__(cls, subclass: type) -> bool:
-        return issubclass(subclass, _Generator)
-
 
 def install(patches: Patches, redirection: Redirection) -> None:
     """Replace them."""
-    stand_in = _Type("Generator", (), {"__module__": "torch"})
+    stand_in = _GeneratorType(_Generator)
     stand_in.redirection = redirection
     patches.everywhere(torch, "Generator", stand_in)
     native = torch if redirection.kind == "cpu" else getattr(torch, redirection.kind)
-    seed = torch.default_generator.manual_seed if redirection.kind == "cpu" else native.manual_seed
+    begin = torch.default_generator.manual_seed if redirection.kind == "cpu" else native.manual_seed
 
-    def manual_seed(seed_: int) -> None:
-        seed(int(seed_))
+    def manual_seed(seed: int) -> None:
+        begin(int(seed))
 
     def set_rng_state(new_state: torch.Tensor, device: Any = None) -> None:
         native.set_rng_state(new_state)
@@ -44,8 +39,8 @@ def install(patches: Patches, redirection: Redirection) -> None:
             native.set_rng_state(state)
 
     answers = {
-        "manual_seed": lambda seed: manual_seed(seed),
-        "manual_seed_all": lambda seed: manual_seed(seed),
+        "manual_seed": manual_seed,
+        "manual_seed_all": manual_seed,
         "seed": lambda: native.seed() and None,
         "seed_all": lambda: native.seed() and None,
         "initial_seed": torch.initial_seed,
