@@ -6,21 +6,17 @@ import functools
 import os
 import subprocess
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
+from anydevice.launch import children
 from anydevice.redirect.redirection import Redirection
 
 VARIABLE = "ANYDEVICE_RUN"
-STARTUP = str(Path(__file__).parents[1] / "sim" / "processes" / "startup")
 
 
 def inherited(kind: str, environment: Mapping[str, str]) -> dict[str, str]:
     """What a child must find in its environment to be redirected to this kind of device."""
-    path = environment.get("PYTHONPATH") or ""
-    if STARTUP not in path.split(os.pathsep):
-        path = os.pathsep.join(filter(None, (STARTUP, path)))
-    return {VARIABLE: kind, "PYTHONPATH": path}
+    return children.inherited(VARIABLE, kind, environment)
 
 
 def keep(redirection: Redirection) -> None:

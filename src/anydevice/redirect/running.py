@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
 import sys
 from pathlib import Path
 from typing import NoReturn
 
 from anydevice.launch import tracebacks
+from anydevice.launch.commands import status_of_command
 from anydevice.launch.executing import end, status_of
 from anydevice.launch.program import Program
 from anydevice.redirect import children
@@ -25,9 +24,9 @@ def run(program: Program, kind: str, log: Path | None) -> NoReturn:
         log: where to write the log as JSON; it is printed to stderr in any case.
     """
     if kind == "cuda":
-        end(_command(program, dict(os.environ)) if program.kind == "command" else status_of(program))
+        end(status_of_command(program, os.environ) if program.kind == "command" else status_of(program))
     if program.kind == "command":
-        end(_command(program, {**os.environ, **children.inherited(kind, os.environ)}))
+        end(status_of_command(program, {**os.environ, **children.inherited(kind, os.environ)}))
     redirection = Redirection(kind)
     redirection.install()
     children.keep(redirection)
@@ -48,16 +47,3 @@ def tell(redirection: Redirection, log: Path | None) -> None:
             redirection.log.write(log, redirection.kind)
         except OSError as error:
             print(f"anydevice: cannot write the log '{log}': {error.strerror}", file=sys.stderr)
-
-
-def _command(program: Program, environment: dict[str, str]) -> int:
-    """Run what is not Python itself: the Python programs that it starts are redirected."""
-    with subprocess.Popen([program.name, *program.arguments], env=environment) as child:
-        for passed_on in ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2"):
-            if hasattr(signal, passed_on):
-                signal.signal(getattr(signal, passed_on), lambda number, frame: child.send_signal(number))
-        while True:
-            try:
-                return child.wait()
-            except KeyboardInterrupt:  # the child has it too, and decides
-                continue

@@ -100,7 +100,7 @@ def find(blocks: Iterable[Block], known: Iterable[Signature]) -> list[Found]:
         owned = _owned(joined, block)
         taken: set[tuple[str, int]] = set()  # an error is counted once a line, in however many words it is said there
         for signature, pattern in candidates:
-            for match in _matches(pattern, joined.text):
+            for match in matches(pattern, joined.text):
                 place = (signature.id, joined.index(match.start()))
                 if match.start() >= owned or place in taken:
                     continue
@@ -121,7 +121,7 @@ def _owned(joined: Joined, block: Block) -> int:
     return max(joined.starts[line], len(joined.text) - (len(block.text) - block.owned))  # within one long line
 
 
-def _matches(pattern: Pattern, text: str) -> Iterator[re.Match[str]]:
+def matches(pattern: Pattern, text: str) -> Iterator[re.Match[str]]:
     """Matches in the surroundings of the pattern's rarest literal; each stretch of text is looked at once."""
     word, done = pattern.words[0], 0
     at = text.find(word)

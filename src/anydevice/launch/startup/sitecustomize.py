@@ -11,7 +11,7 @@ sys.path[:] = [path for path in sys.path if os.path.abspath(path) != _here]
 if ("ANYDEVICE_SIM" in os.environ or "ANYDEVICE_RUN" in os.environ) and importlib.util.find_spec(
     "anydevice"
 ) is not None:
-    from anydevice.sim_startup import AfterTorch
+    from anydevice.launch.after_torch import AfterTorch
 
     sys.meta_path.insert(0, AfterTorch())
 

@@ -12,17 +12,17 @@ from anydevice.redirect.redirection import Redirection
 
 def install(patches: Patches, redirection: Redirection) -> None:
     """Redirect `__init__`, so that classes stay what they are and subclasses of them work."""
-    kind, log = redirection.kind, redirection.send
+    kind, send = redirection.kind, redirection.send
     enter, scaler = torch.autocast.__init__, torch.amp.GradScaler.__init__
 
     def autocast(self: Any, device_type: str, *args: Any, **kwargs: Any) -> None:
         if isinstance(device_type, str) and device_type == "cuda":
-            device_type = log(device_type, "torch.autocast").type
+            device_type = send(device_type, "torch.autocast").type
         enter(self, device_type, *args, **kwargs)
 
     def grad_scaler(self: Any, device: str = "cuda", *args: Any, **kwargs: Any) -> None:
         if device == "cuda":
-            device = log(device, "GradScaler").type
+            device = send(device, "GradScaler").type
         scaler(self, device, *args, **kwargs)
 
     patches.set(torch.autocast, "__init__", autocast)

@@ -11,7 +11,7 @@ _INSTEAD = "give it a PyTorch fallback for other devices, or run it on a CUDA ma
 
 
 def install(patches: Patches, redirection: Redirection) -> None:
-    """Refuse to build them. The module that builds is imported only by programs that do."""
+    """Refuse to build them."""
     from torch.utils import cpp_extension
 
     load, load_inline = cpp_extension.load, cpp_extension.load_inline

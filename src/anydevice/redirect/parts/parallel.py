@@ -45,9 +45,7 @@ def install(patches: Patches, redirection: Redirection) -> None:
     patches.set(torch.nn.DataParallel, "__init__", init_data_parallel)
     patches.set(torch.nn.parallel.DistributedDataParallel, "__init__", init_ddp)
     if kind != "xpu":
-        patches.everywhere(
-            torch.nn.parallel.data_parallel.__globals__["torch"].nn.parallel, "data_parallel", functional
-        )
+        patches.everywhere(torch.nn.parallel, "data_parallel", functional)
     if kind == "cpu":
         patches.set(torch.Tensor, "pin_memory", lambda self, device=None: self)
         patches.set(torch.Tensor, "is_pinned", lambda self, device=None: False)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
 from typing import NoReturn
 
 from anydevice.launch import tracebacks
+from anydevice.launch.commands import status_of_command
 from anydevice.launch.executing import FAILED, end, status_of
 from anydevice.launch.program import Program
 from anydevice.sim.launch import ending
@@ -39,14 +38,5 @@ def _run_command(program: Program, world: World, wishes: ending.Wishes) -> int:
 
     environment = {**os.environ, **inherited(world, os.environ)}
     with ending.gathering(wishes) as (variables, watch):
-        with subprocess.Popen([program.name, *program.arguments], env={**environment, **variables}) as child:
-            for passed_on in ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2"):
-                if hasattr(signal, passed_on):
-                    signal.signal(getattr(signal, passed_on), lambda number, frame: child.send_signal(number))
-            while True:
-                try:
-                    status = child.wait()
-                    break
-                except KeyboardInterrupt:  # the child has it too, and decides
-                    continue
+        status = status_of_command(program, {**environment, **variables})
         return FAILED if watch.tell() and status == 0 else status

@@ -8,16 +8,16 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
+from anydevice.launch import children
+from anydevice.launch.children import STARTUP
 from anydevice.patching.patches import Patches
 from anydevice.sim.simulation import Simulation
 from anydevice.worlds import World
 from anydevice.worlds.passing import read, write
 
 VARIABLE = "ANYDEVICE_SIM"
-STARTUP = str(Path(__file__).with_name("startup"))
 
 
 def install(patches: Patches, simulation: Simulation) -> None:
@@ -31,10 +31,7 @@ def install(patches: Patches, simulation: Simulation) -> None:
 
 def inherited(world: World, environment: Mapping[str, str]) -> dict[str, str]:
     """What a child must find in its environment to be in this world."""
-    path = environment.get("PYTHONPATH") or ""
-    if STARTUP not in path.split(os.pathsep):
-        path = os.pathsep.join(filter(None, (STARTUP, path)))
-    return {VARIABLE: write(world), "PYTHONPATH": path}
+    return children.inherited(VARIABLE, write(world), environment)
 
 
 def start() -> None:
