@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import socket
 import time
 from typing import TYPE_CHECKING, Any
@@ -41,18 +42,25 @@ def check(sim: Simulation, group: Any, library: str, device: torch.device) -> No
     if library != "nccl" or group.size() == 1:
         return
     store = torch.distributed.distributed_c10d._world.pg_map[group][1]
+    key = f"anydevice/{number}"
     mine = f"{socket.gethostname()} {device.index}"
-    store.set(f"anydevice/{number}/{group.rank()}", mine)
-    for rank in range(group.size()):
-        if rank != group.rank() and store.get(f"anydevice/{number}/{rank}").decode() == mine:
-            version = ".".join(map(str, VERSION))
-            raise torch.distributed.DistBackendError(
-                "NCCL error in: ../torch/csrc/distributed/c10d/NCCLUtils.cpp:77, invalid usage (run with "
-                f"NCCL_DEBUG=WARN for details), NCCL version {version}\n"
-                "ncclInvalidUsage: This usually reflects invalid usage of NCCL library.\n"
-                f"Last error:\nDuplicate GPU detected : rank {group.rank()} and rank {rank} both on CUDA device "
-                f"{(device.index + 1) << 12:x}"  # the bus of the device, as `get_device_properties` says it
-            )
+    store.set(f"{key}/{group.rank()}", mine)
+    brought = [store.get(f"{key}/{rank}").decode() for rank in range(group.size())]
+    store.set(f"{key}/{group.rank()} has read", "")
+    twin = next((rank for rank, theirs in enumerate(brought) if theirs == mine and rank != group.rank()), None)
+    if twin is None:
+        return
+    # the process that raises first may be the one that keeps the store, and end before the others have read
+    with contextlib.suppress(torch.distributed.DistError):
+        store.wait([f"{key}/{rank} has read" for rank in range(group.size())])
+    version = ".".join(map(str, VERSION))
+    raise torch.distributed.DistBackendError(
+        "NCCL error in: ../torch/csrc/distributed/c10d/NCCLUtils.cpp:77, invalid usage (run with "
+        f"NCCL_DEBUG=WARN for details), NCCL version {version}\n"
+        "ncclInvalidUsage: This usually reflects invalid usage of NCCL library.\n"
+        f"Last error:\nDuplicate GPU detected : rank {group.rank()} and rank {twin} both on CUDA device "
+        f"{(device.index + 1) << 12:x}"  # the bus of the device, as `get_device_properties` says it
+    )
 
 
 def begun() -> None:
