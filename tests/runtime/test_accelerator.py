@@ -54,7 +54,7 @@ def test_the_current_device_can_be_set():
     assert anydevice.current_device() == torch.device("cuda:1")
 
 
-@pytest.mark.worlds("none", "cuda:2", "rocm", "xpu")  # seeds do not repeat in `mps`
+@everywhere
 def test_the_same_seed_gives_the_same_numbers():
     anydevice.manual_seed(3)
     first = torch.rand(4, device=get_device()).tolist()

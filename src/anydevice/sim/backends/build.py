@@ -18,6 +18,10 @@ def install(patches: Patches, simulation: Simulation) -> None:
     here = world.device_type == "cuda"
     for name in ("cuda", "hip", "xpu"):
         patches.set(torch.version, name, world.versions.get(name))
+    for name in ("cuda", "mps", "xpu"):
+        patches.set(torch._C, f"_has_{name}", world.device_type == name)
+    patches.set(torch.cuda, "_is_compiled", lambda: here)
+    patches.set(torch.xpu, "_is_compiled", lambda: world.device_type == "xpu")
     patches.set(torch.backends.cuda, "is_built", lambda: here)
     patches.set(torch.backends.cudnn, "is_available", lambda: here)
     patches.set(torch.backends.cudnn, "version", lambda: 90100 if here else None)
