@@ -12,7 +12,7 @@ from anydevice.sim import custom_operators, kernel_errors, mismatch
 from anydevice.sim.asked import LOOSE, asked, home_of_gradient
 from anydevice.sim.errors import NotSimulated
 from anydevice.sim.operators import registry
-from anydevice.sim.place import CPU, Place, device_of, parts_of, storage_of
+from anydevice.sim.place import CPU, Place, device_of, parts_of, place_of, storage_of
 from anydevice.sim.plan import Handler, Plan, has_device_argument, read
 
 if TYPE_CHECKING:
@@ -109,6 +109,8 @@ def general(sim: Simulation, plan: Plan, args: tuple[Any, ...], kwargs: dict[str
         home = mismatch.common_device(sim, plan, args, kwargs)
     out = sim.draw(plan, args, kwargs, home) if plan.random else plan.func(*args, **kwargs)
     claim(sim, home or CPU, out)
+    if plan.outs:
+        recount(sim, out)
     return out
 
 
@@ -175,6 +177,16 @@ def claim(sim: Simulation, home: torch.device, out: Any, *, pinned: bool = False
             claim(sim, home, item)
 
 
+def recount(sim: Simulation, out: Any) -> None:
+    """A storage that an operator made larger or smaller is a new allocation on its device."""
+    for item in out if isinstance(out, (tuple, list)) else (out,):
+        if not isinstance(item, Tensor) or item.layout is not torch.strided:
+            continue
+        place, storage = place_of(item), storage_of(item)
+        if place is not None and place.ledger is not None and storage.nbytes() != place.nbytes:
+            storage.place = Place(place.device, place.ledger, storage.nbytes())  # type: ignore[attr-defined]
+
+
 def flatten(args: Iterable[Any], kwargs: dict[str, Any]) -> Iterator[Any]:
     """Arguments, and what is in lists of them."""
     for a in (*args, *kwargs.values()):
@@ -184,4 +196,4 @@ def flatten(args: Iterable[Any], kwargs: dict[str, Any]) -> Iterator[Any]:
             yield a
 
 
-__all__ = ["Dispatcher", "claim", "decomposed", "device_of", "flatten", "general", "placed", "plan_of"]
+__all__ = ["Dispatcher", "claim", "decomposed", "device_of", "flatten", "general", "placed", "plan_of", "recount"]

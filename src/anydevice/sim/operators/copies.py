@@ -8,9 +8,9 @@ import torch
 
 from anydevice.sim import mismatch
 from anydevice.sim.asked import LOOSE, asked
-from anydevice.sim.dispatch import claim, general
+from anydevice.sim.dispatch import claim, general, recount
 from anydevice.sim.operators.registry import operator
-from anydevice.sim.place import Place, device_of, place_of, storage_of
+from anydevice.sim.place import device_of
 
 if TYPE_CHECKING:
     from anydevice.sim.plan import Plan
@@ -59,23 +59,21 @@ def copied_into(sim: Simulation, plan: Plan, args: tuple[Any, ...], kwargs: dict
     return out
 
 
-@operator("aten::resize_as_", "aten::resize_as_sparse_", "aten::is_same_size", "aten::_has_same_storage_numel")
+@operator(
+    "aten::resize_",
+    "aten::resize",
+    "aten::resize_as_",
+    "aten::resize_as_sparse_",
+    "aten::is_same_size",
+    "aten::_has_same_storage_numel",
+)
 def shape_only(sim: Simulation, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Only the shape of the second tensor matters."""
-    return recount(sim, plan, args, kwargs)
-
-
-@operator("aten::resize_", "aten::resize")
-def recount(sim: Simulation, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A storage that grows is a new allocation on its device."""
+    """Of a second tensor only the shape matters."""
     home = device_of(args[0])
-    before = place_of(args[0])
     out = plan.func(*args, **kwargs)
-    if before is not None and isinstance(out, torch.Tensor):
-        storage = storage_of(out)
-        if storage.nbytes() != before.nbytes:
-            storage.place = Place(home, sim.ledgers.get(home), storage.nbytes(), pinned=before.pinned)  # type: ignore[attr-defined]
     claim(sim, home, out)
+    if isinstance(out, torch.Tensor):
+        recount(sim, out)
     return out
 
 
@@ -85,4 +83,16 @@ def share(sim: Simulation, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, 
     target, source = mismatch.settle(sim, list(mismatch.operands(plan, args, kwargs)))[:2]
     if target.device != source.device and plan.func._schema.name.removeprefix("aten::").rstrip("_") == "set":
         raise mismatch.error([target, source], target.device)
+    return plan.func(*args, **kwargs)
+
+
+@operator("aten::set_.source_Storage", "aten::set_.source_Storage_storage_offset")
+def adopt(sim: Simulation, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The tensor gets the storage that is given, and with it the place of that (`checkSetStorage`)."""
+    home, there = device_of(args[0]), args[1].device
+    if home != there and home is not LOOSE:
+        raise RuntimeError(
+            f'Attempted to set the storage of a tensor on device "{home}" to a storage on different device "{there}".  '
+            "This is no longer allowed; the devices must match."
+        )
     return plan.func(*args, **kwargs)

@@ -31,3 +31,4 @@ def install(patches: Patches, simulation: Simulation) -> None:
         return _compile(*args, **kwargs)
 
     patches.everywhere(torch, "compile", compile)
+    patches.set(torch.compiler, "cudagraph_mark_step_begin", lambda: None)  # there are no graphs of a compiler

@@ -127,7 +127,7 @@ def new_tensor(
 ) -> torch.Tensor:
     """`torch.Tensor.new_tensor`."""
     home = device_of(self) if device is None else device
-    return tensor(data, dtype=dtype or self.dtype, device=home, requires_grad=requires_grad)
+    return tensor(data, dtype=dtype or self.dtype, device=home, requires_grad=requires_grad, **more)
 
 
 def nested_tensor(
