@@ -14,12 +14,12 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
-import subprocess
 import sys
 import warnings
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+
+from databases.chunked import Lost, answers, say
 
 EXCEPTIONS = Path(__file__).parent.parent / "tests" / "sim" / "database_exceptions.json"
 DATABASES = ("operators", "modules", "optimizers")
@@ -30,7 +30,7 @@ Verdict = dict[str, Any]
 
 
 def work(database: str, names: list[str], samples: int) -> None:
-    """In a process of its own: one line of JSON per entry."""
+    """In a process of its own."""
     import torch
 
     examine = importlib.import_module(f"databases.{database}").examine
@@ -38,35 +38,18 @@ def work(database: str, names: list[str], samples: int) -> None:
     warnings.simplefilter("ignore")
     for name in names:
         verdict = examine(name, samples)
-        print(json.dumps({"name": name, "compared": verdict.compared, "failures": verdict.failures}), flush=True)
+        say(name, {"compared": verdict.compared, "failures": verdict.failures})
 
 
-def check(database: str, names: list[str], samples: int) -> list[Verdict]:
-    """The verdicts of a chunk; an entry that ends its process, or takes too long, is itself the failure."""
-    verdicts: list[Verdict] = []
-    rest = names
-    while rest:
-        command = [sys.executable, __file__, database, "--samples", str(samples), "--work", *rest]
-        try:
-            done = subprocess.run(
-                command,
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=LIMIT + 10 * len(rest),
-                cwd=Path(__file__).parent,
-            )
-            out, why = done.stdout, f"the process ended with {done.returncode}: {done.stderr.strip()[-300:]}"
-        except subprocess.TimeoutExpired as error:
-            out, why = (error.stdout or b"").decode(errors="replace"), "takes too long"
-        lines = [json.loads(line) for line in out.splitlines() if line.startswith("{") and line.endswith("}")]
-        verdicts += [line for line in lines if "name" in line]
-        finished = {line["name"] for line in lines if "name" in line}
-        left = [name for name in rest if name not in finished]
-        if left:
-            verdicts.append({"name": left[0], "compared": {"ends": 0}, "failures": {"ends": [why]}})
-        rest = left[1:]
-    return verdicts
+def check(database: str, names: list[str], samples: int, jobs: int) -> list[Verdict]:
+    """All verdicts; an entry that ends its process, or takes too long, is itself the failure."""
+    command = [sys.executable, __file__, database, "--samples", str(samples), "--work"]
+    found = answers(command, names, jobs=jobs, size=CHUNK, limit=lambda many: LIMIT + 10 * many)
+    return [_lost(name, answer) if isinstance(answer, Lost) else {"name": name, **answer} for name, answer in found]
+
+
+def _lost(name: str, lost: Lost) -> Verdict:
+    return {"name": name, "compared": {"ends": 0}, "failures": {"ends": [lost.why]}}
 
 
 def figures(verdicts: list[Verdict], known: dict[str, dict[str, str]]) -> str:
@@ -113,11 +96,7 @@ def main() -> int:
     names = chosen(options.database, options.only)
     if not names:
         parser.error(f"none of the {options.database} is called {' '.join(options.only)}")
-    size = min(CHUNK, -(-len(names) // options.jobs))
-    chunks = [names[start : start + size] for start in range(0, len(names), size)]
-    with ThreadPoolExecutor(options.jobs) as pool:
-        parts = pool.map(lambda chunk: check(options.database, chunk, options.samples), chunks)
-        verdicts = [verdict for part in parts for verdict in part]
+    verdicts = check(options.database, names, options.samples, options.jobs)
     known = json.loads(options.exceptions.read_text(encoding="utf-8"))[options.database]
     wrong = complaints(verdicts, known, whole=not options.samples)
     print(*wrong, sep="\n")
