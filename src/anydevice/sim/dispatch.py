@@ -8,9 +8,8 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from anydevice.sim import custom_operators, kernel_errors, mismatch
+from anydevice.sim import custom_operators, higher_order, kernel_errors, mismatch
 from anydevice.sim.asked import LOOSE, asked, home_of_gradient
-from anydevice.sim.errors import NotSimulated
 from anydevice.sim.operators import registry
 from anydevice.sim.place import CPU, Place, device_of, parts_of, place_of, storage_of
 from anydevice.sim.plan import Handler, Plan, has_device_argument, read
@@ -38,7 +37,7 @@ class Dispatcher(TorchDispatchMode):
         super().__init__()
         self.simulation = simulation
 
-    supports_higher_order_operators = True  # they come here, to be refused in plain words
+    supports_higher_order_operators = True
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -53,6 +52,9 @@ class Dispatcher(TorchDispatchMode):
             return NotImplemented  # such tensors unfold themselves first; what they are made of comes here
         plan = _plans.get(id(func))
         if plan is None:
+            if not isinstance(func, torch._ops.OpOverload):
+                with self:
+                    return higher_order.eager(func)(*args, **(kwargs or {}))
             plan = plan_of(func)
         try:
             return plan.handle(self.simulation, plan, args, kwargs or {})
@@ -66,13 +68,7 @@ def _unfolds(kind: type) -> bool:
 
 
 def plan_of(func: torch._ops.OpOverload) -> Plan:
-    """How to run `func`: by a rule of its own, or by what its schema says.
-
-    Raises:
-        NotSimulated: it is made of Python functions (`torch.cond`, flex attention), which a compiler is to take apart.
-    """
-    if not isinstance(func, torch._ops.OpOverload):
-        raise NotSimulated(f"the higher-order operator {func}")
+    """How to run `func`: by a rule of its own, or by what its schema says."""
     plan = _plans[id(func)] = read(func, registry.handler_of(func) or _handler_by_schema(func))
     return plan
 

@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from anydevice.sim import NotSimulated, simulate
+from anydevice.sim import simulate
 
 
 @torch.library.custom_op("anydevice_test::everywhere", mutates_args=())
@@ -100,12 +100,3 @@ def test_mixed_devices_inside_a_kernel_are_refused() -> None:
         assert careless(torch.ones(3)).tolist() == [2.0, 2.0, 2.0]
         with pytest.raises(RuntimeError, match="found at least two devices, cuda:0 and cpu"):
             careless(torch.ones(3, device="cuda"))
-
-
-def test_higher_order_operator_is_not_simulated() -> None:
-    from torch._higher_order_ops.cond import cond_op
-
-    with simulate("cuda"):
-        x = torch.ones(3, device="cuda")
-        with pytest.raises(NotSimulated, match="higher-order operator"):
-            cond_op(x.sum() > 0, lambda a: a + 1, lambda a: a - 1, (x,))
