@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, MutableMapping
+from types import FunctionType
 from typing import Any
 
 _ABSENT: Any = object()
@@ -32,6 +33,8 @@ class Patches:
     def everywhere(self, owner: Any, name: str, value: Any) -> None:
         """Set `owner.name`, and on `spread` whatever modules took from there by `from owner import name`."""
         original = getattr(owner, name)
+        if hasattr(original, "__wrapped__") and isinstance(value, FunctionType) and not hasattr(value, "__wrapped__"):
+            value.__wrapped__ = original.__wrapped__  # type: ignore[attr-defined]  # PyTorch's compiler asks for it
         self.set(owner, name, value)
         for key, (first, known) in list(self._replaced.items()):
             if known is original:  # replaced already: those who took the first get the last

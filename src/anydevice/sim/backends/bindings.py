@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from anydevice.patching.patches import Patches
+from anydevice.sim.backends.devices import architectures
 from anydevice.sim.errors import refusing
 from anydevice.sim.simulation import Simulation
 
@@ -32,3 +33,4 @@ def install(patches: Patches, simulation: Simulation) -> None:
         )
     if kind == "cuda":
         patches.set(torch._C, "_cuda_sleep", lambda cycles: None)
+        patches.set(torch._C, "_cuda_getArchFlags", lambda: " ".join(architectures()))

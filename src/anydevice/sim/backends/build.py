@@ -23,6 +23,7 @@ def install(patches: Patches, simulation: Simulation) -> None:
     patches.set(torch.cuda, "_is_compiled", lambda: here)
     patches.set(torch.xpu, "_is_compiled", lambda: world.device_type == "xpu")
     patches.set(torch.backends.cuda, "is_built", lambda: here)
+    patches.known(torch, {"_use_cudnn_rnn_flatten_weight": lambda: False})  # its kernel wants a real device
     patches.set(torch.backends.cudnn, "is_available", lambda: here)
     patches.set(torch.backends.cudnn, "version", lambda: 90100 if here else None)
     patches.set(torch.backends.cudnn, "is_acceptable", lambda tensor: here and tensor.is_cuda)

@@ -35,5 +35,6 @@ def install(patches: Patches, simulation: Simulation) -> None:
         answer = _under_mode(args)
         return CPU if answer.type == kind else answer
 
+    patches.set(fake_tensor.FakeTensorMode, "avoid_device_init", property(lambda self: True))
     patches.set(fake_tensor.FakeTensor, "__torch_dispatch__", classmethod(dispatch))
     patches.item(fake_tensor._DISPATCH_META_HANDLERS, _QUESTION, under_mode)
